@@ -1,0 +1,1 @@
+//! Configuration: file to raw to validated; errors name file, line and key.

@@ -1,0 +1,182 @@
+//! "What touches, how deep, which wrench": the contact queries of the papers behind one entry point.
+//!
+//! [`query`] is the only door: the servo tick, `hapticd simulate` and `hapticd evaluate` all call it. It is
+//! real-time safe: no allocation, no lock, no system call; all scratch memory lives in [`QueryState`].
+
+pub mod sphere;
+pub mod vps;
+
+use crate::geometry::field::Field;
+use crate::geometry::{Pose, Twist, Vec3, Wrench};
+use nalgebra::Matrix6;
+use std::sync::Arc;
+
+/// Most contact points that a [`Contact`] carries.
+pub const MAX_POINTS: usize = 8;
+
+/// Tells a query that its wall-clock time is over. The contact code knows no clock; the servo implements this.
+pub trait Deadline {
+    /// True once the time is over. Called every few hundred work units; must be real-time safe.
+    fn passed(&self) -> bool;
+}
+
+/// What a query may spend.
+#[derive(Clone, Copy)]
+pub struct Budget<'a> {
+    /// Work units (points or node pairs); 0 means unlimited.
+    pub units: u32,
+    /// Second guard on the real clock; `None` in tests, goldens, replay and `simulate`.
+    pub deadline: Option<&'a dyn Deadline>,
+}
+
+impl Budget<'_> {
+    /// No limit at all.
+    pub const UNLIMITED: Budget<'static> = Budget { units: 0, deadline: None };
+}
+
+/// The tool's geometry, in the tool's own frame (origin = reference point of wrenches).
+#[derive(Clone, Debug)]
+pub enum ToolShape {
+    /// A 3-DoF haptic point: a ball about the tool's origin, radius in m.
+    Sphere {
+        /// Radius, m.
+        radius: f64,
+    },
+    /// A sampled surface with normals and area weights.
+    Shell(Arc<vps::PointShell>),
+}
+
+/// An object's geometry, in the object's own frame.
+#[derive(Clone, Debug)]
+pub enum ObjectShape {
+    /// Signed distance field.
+    Field(Arc<Field>),
+}
+
+/// How an object answers to being pressed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Material {
+    /// Stiffness of a flat contact of `reference_area`, N/m. The pressure gradient is stiffness / area, N/m^3.
+    pub stiffness: f64,
+    /// Area at which `stiffness` holds, m^2.
+    pub reference_area: f64,
+    /// Damping of a flat contact of `reference_area`, N·s/m; acts only while approaching.
+    pub damping: f64,
+}
+
+/// One side of a guaranteed interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// The true value is at least this.
+    pub lower: f64,
+    /// The true value is at most this.
+    pub upper: f64,
+}
+
+/// A single touching point, for telemetry and manifolds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ContactPoint {
+    /// Position in the scene frame, m.
+    pub position: Vec3,
+    /// Unit direction in which the object pushes the tool, scene frame.
+    pub normal: Vec3,
+    /// Penetration, m, positive inside.
+    pub depth: f64,
+    /// Surface area that the point stands for, m^2.
+    pub area: f64,
+    /// Index of the point in the tool's shell: stable from tick to tick.
+    pub id: u32,
+}
+
+/// One question: this tool, so placed and moving, against this object.
+#[derive(Clone, Copy)]
+pub struct Query<'a> {
+    /// Tool geometry.
+    pub tool: &'a ToolShape,
+    /// Tool frame in the scene.
+    pub tool_pose: &'a Pose,
+    /// Velocity of the tool's origin and rotation, scene axes.
+    pub tool_twist: &'a Twist,
+    /// Object geometry.
+    pub object: &'a ObjectShape,
+    /// Object frame in the scene.
+    pub object_pose: &'a Pose,
+    /// Velocity of the object's origin and rotation, scene axes.
+    pub object_twist: &'a Twist,
+    /// How the object answers.
+    pub material: &'a Material,
+}
+
+/// What a query remembers between ticks (warm starts). Explicit, resettable, recorded; fixed size, no heap.
+/// The answer with the same (query, budget, state) has the same bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct QueryState {
+    /// Queries answered since the last reset.
+    pub queries: u32,
+}
+
+/// Answer of one tool-object query. Fixed size, no heap.
+#[derive(Clone, Copy, Debug)]
+pub struct Contact {
+    /// Force and torque on the tool about the tool's origin, scene axes; N, N·m.
+    pub wrench: Wrench,
+    /// True when any part of the tool is inside the object.
+    pub touching: bool,
+    /// Largest penetration, m; 0 when apart.
+    pub depth: f64,
+    /// Smallest separation, m; 0 when touching. `None` when the method only knows "farther than it cares".
+    pub distance: Option<f64>,
+    /// Estimated volume of the intersection, m^3, where the method gives it.
+    pub volume: Option<f64>,
+    /// Guaranteed bounds on signed penetration (positive inside, negative = separation), m.
+    pub depth_bounds: Option<Bounds>,
+    /// Guaranteed bounds on the intersection volume, m^3.
+    pub volume_bounds: Option<Bounds>,
+    /// Symmetric positive semidefinite part of -d(wrench)/d(displacement), rows and columns (x, y, z, rx, ry, rz)
+    /// about the tool's origin in scene axes; N/m, N, N·m/rad.
+    pub stiffness: Matrix6<f64>,
+    /// Deepest points first; only the first `n_points` hold.
+    pub points: [ContactPoint; MAX_POINTS],
+    /// Number of valid entries of `points`.
+    pub n_points: u8,
+    /// Work units spent.
+    pub work: u32,
+    /// False when the budget ended the query before its full answer.
+    pub complete: bool,
+    /// True when it was the wall-clock deadline that ended it.
+    pub deadline_hit: bool,
+}
+
+impl Contact {
+    /// The answer "nothing touches", with `distance` as the separation where it is known.
+    pub const fn none(distance: Option<f64>) -> Self {
+        const P: ContactPoint = ContactPoint {
+            position: Vec3::new(0.0, 0.0, 0.0),
+            normal: Vec3::new(0.0, 0.0, 0.0),
+            depth: 0.0,
+            area: 0.0,
+            id: 0,
+        };
+        Self {
+            wrench: Wrench::ZERO,
+            touching: false,
+            depth: 0.0,
+            distance,
+            volume: None,
+            depth_bounds: None,
+            volume_bounds: None,
+            stiffness: Matrix6::from_array_storage(nalgebra::ArrayStorage([[0.0; 6]; 6])),
+            points: [P; MAX_POINTS],
+            n_points: 0,
+            work: 0,
+            complete: true,
+            deadline_hit: false,
+        }
+    }
+}
+
+/// Answers one query within the budget. Real-time safe.
+pub fn query(q: &Query<'_>, budget: Budget<'_>, state: &mut QueryState) -> Contact {
+    let _ = (q, budget, state);
+    Contact::none(None)
+}

@@ -1,0 +1,1 @@
+//! The 3-DoF haptic point: a ball against an object.

@@ -1,0 +1,137 @@
+//! Haptic devices behind one trait. Drivers know poses and wrenches, nothing of scenes or control.
+//!
+//! A device frame is right-handed with its origin in the middle of the device's workspace, x to the user's right,
+//! y up... each profile states its own axes; wrenches are given at the device's tool point in that frame.
+
+pub mod profile;
+pub mod registry;
+pub mod simulated;
+
+use crate::geometry::pose::{Pose, Wrench};
+use profile::Profile;
+use std::sync::Arc;
+
+/// One reading of a device. Fixed size, real-time safe.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Pose of the tool point in the device frame, from encoder counts through the profile's kinematics.
+    pub pose: Pose,
+    /// Joint coordinates as read (rad or m), unused entries 0.
+    pub joints: [f64; 6],
+    /// Servo-clock time at which the device took the sample, ns.
+    pub time_ns: u64,
+    /// Counts the device's samples; a repeated value means that nothing new arrived.
+    pub seq: u64,
+    /// Samples lost since the previous read.
+    pub lost: u32,
+    /// Button bits, bit 0 = first button.
+    pub buttons: u32,
+}
+
+/// Where a device stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Lifecycle {
+    /// Not there (never found, or unplugged).
+    Absent,
+    /// Starting: firmware upload, handshake.
+    Booting,
+    /// Answers, but its frame is not known yet.
+    Uncalibrated,
+    /// Reads and accepts force.
+    Ready,
+    /// Refuses to work until reopened.
+    Fault,
+}
+
+/// Why a read gave no sample. Plain enum: real-time safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ReadFault {
+    /// Nothing new since the last read (lost or late); hold the last sample.
+    Stale,
+    /// The device is gone.
+    Gone,
+    /// The device answered with bytes that make no sense.
+    Garbled,
+}
+
+/// Why a write was not accepted. Plain enum: real-time safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum WriteFault {
+    /// The device is gone.
+    Gone,
+    /// The device is not calibrated; it only takes zero.
+    NotReady,
+    /// The transport refused the bytes.
+    Failed,
+}
+
+/// What the device made of an accepted command.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Accepted {
+    /// The wrench that the motors really got after quantisation and motor-space saturation.
+    pub applied: Wrench,
+    /// True when motor-space saturation scaled the command.
+    pub saturated: bool,
+}
+
+/// How a device's I/O behaves in the servo thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoMode {
+    /// `read` and `write` never block.
+    Inline,
+    /// `read` and `write` exchange mailboxes with the driver's own real-time I/O thread.
+    Threaded,
+}
+
+/// A haptic device. `read`, `write`, `zero` and the getters are real-time safe: no allocation, lock, log or panic,
+/// no system call but the device's own I/O. Everything else runs before or after the servo. Dropping a device
+/// commands zero force first.
+pub trait Device: Send {
+    /// The device's data sheet.
+    fn profile(&self) -> &Arc<Profile>;
+    /// Where the device stands in its life. Real-time safe.
+    fn lifecycle(&self) -> Lifecycle;
+    /// How `read` and `write` behave.
+    fn io_mode(&self) -> IoMode {
+        IoMode::Inline
+    }
+    /// Brings the device from `Uncalibrated` to `Ready`. Not real-time: may block and allocate.
+    ///
+    /// # Errors
+    /// A message for the user: what was tried, what to do.
+    fn calibrate(&mut self) -> Result<(), DeviceError>;
+    /// Newest sample at servo time `now_ns`. Real-time safe.
+    ///
+    /// # Errors
+    /// [`ReadFault`].
+    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault>;
+    /// Commands a wrench at the tool point, device frame. Real-time safe.
+    ///
+    /// # Errors
+    /// [`WriteFault`].
+    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault>;
+    /// Commands zero force whatever the state; best effort. Real-time safe.
+    fn zero(&mut self, now_ns: u64);
+}
+
+/// Why a device could not be opened or calibrated; the text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// No profile or driver of that name.
+    #[error("no device '{name}'; known: {known}")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// Known names, comma separated.
+        known: String,
+    },
+    /// The profile file is wrong.
+    #[error("{0}")]
+    Profile(String),
+    /// Anything the driver reports.
+    #[error("{0}")]
+    Driver(String),
+}

@@ -1,0 +1,1 @@
+//! Names to devices: one ordered table of what can be opened.

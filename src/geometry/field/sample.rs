@@ -1,0 +1,1 @@
+//! Sampling a field: value and gradient, scalar and SIMD.

@@ -1,0 +1,15 @@
+//! Pure geometry: rigid transforms, triangle meshes and the structures built over them.
+//!
+//! Nothing here knows a clock, a device or a scene. Lengths are metres, angles radians, frames right-handed.
+
+pub mod bvh;
+pub mod field;
+pub mod import;
+pub mod mass;
+pub mod mesh;
+pub mod pose;
+pub mod shapes;
+pub mod winding;
+
+pub use mesh::TriMesh;
+pub use pose::{Point, Pose, Twist, Vec3, Wrench};

@@ -1,0 +1,1 @@
+//! Coupling between device and tool: a plain spring-damper for now.

@@ -1,0 +1,1 @@
+//! The last code before the device: finite check, limits, slew, arming ramp, watchdog.

@@ -1,0 +1,4 @@
+//! The control law: pure functions of (state, contact, sample, dt). Real-time safe throughout.
+
+pub mod coupling;
+pub mod guard;

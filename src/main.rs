@@ -1,0 +1,3 @@
+//! The `hapticd` program.
+
+fn main() {}

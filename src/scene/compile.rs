@@ -1,0 +1,1 @@
+//! Model to snapshot: validate, build fields (cached), bound.

@@ -1,0 +1,1 @@
+//! One-slot mailbox with a return ring: control to servo, lock-free.

@@ -1,0 +1,1 @@
+//! The editable scene: materials, meshes, objects, tool, settings.

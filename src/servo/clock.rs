@@ -1,0 +1,1 @@
+//! The clock trait: real (absolute monotonic sleep) and virtual.

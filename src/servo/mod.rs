@@ -1,0 +1,13 @@
+//! The servo: one pinned real-time thread that turns device samples into forces.
+//!
+//! [`tick`] is pure (its clock, device and scene come in from outside); [`run`] is the thread around it;
+//! [`handle`] is the control side's whole view of it.
+
+pub mod clock;
+pub mod handle;
+pub mod record;
+pub mod rt;
+pub mod run;
+pub mod schedule;
+pub mod state;
+pub mod tick;

@@ -1,0 +1,182 @@
+//! What each tick leaves behind: one fixed-size record.
+
+/// Servo states. The force is zero in all but `Rendering`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum ServoState {
+    /// No device.
+    #[default]
+    Absent,
+    /// The device is starting.
+    Booting,
+    /// The device's frame is not known.
+    Uncalibrated,
+    /// Ready, forces off.
+    Idle,
+    /// Armed: waits until the wanted force has been small for some ticks.
+    Armed,
+    /// Forces on (ramping up, full, or ramping down).
+    Rendering,
+    /// Latched fault; leaving it is explicit.
+    Fault,
+}
+
+/// Why the commanded force is zero (or on its way to zero). `None` = it is not held at zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum ZeroReason {
+    /// Force follows the contact.
+    #[default]
+    None,
+    /// No device.
+    NoDevice,
+    /// Device booting or not calibrated.
+    NotReady,
+    /// Nobody armed.
+    NotArmed,
+    /// Arming gate: the wanted force has not been small long enough.
+    ArmingGate,
+    /// Disarmed by request; ramping down or zero.
+    Disarmed,
+    /// The owner's lease ended; ramping down or zero.
+    LeaseLost,
+    /// A motion stream stopped; ramping down or zero.
+    MotionStopped,
+    /// Samples too old.
+    StaleSample,
+    /// A latched fault; see the record's fault code.
+    Fault,
+    /// No contact: nothing to push against.
+    NoContact,
+    /// No scene yet.
+    NoScene,
+    /// The clutch is held: the tool is uncoupled.
+    Clutch,
+    /// The daemon is shutting down.
+    Shutdown,
+}
+
+/// Latched faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Fault {
+    /// No fault.
+    #[default]
+    None,
+    /// A non-finite number from the device.
+    NonFiniteSample,
+    /// A non-finite number from contact or law.
+    NonFiniteForce,
+    /// The device pose jumped farther than it can move.
+    PoseJump,
+    /// The tool or device moved faster than the limit.
+    Velocity,
+    /// The device left its workspace.
+    Workspace,
+    /// Samples stale for too long.
+    Stale,
+    /// The device is gone.
+    DeviceGone,
+    /// Writes to the device failed.
+    WriteFailed,
+    /// Too many late ticks.
+    Overrun,
+    /// The machine was suspended or the process stopped and continued.
+    Suspended,
+    /// The control plane died.
+    ControlDead,
+    /// A task of the daemon panicked.
+    Panic,
+}
+
+/// One tick, as the telemetry ring and recordings carry it. Plain data.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct TickRecord {
+    /// Tick number.
+    pub tick: u64,
+    /// Planned start on the servo clock, ns.
+    pub planned_ns: u64,
+    /// Actual start minus planned start, ns.
+    pub wake_ns: i64,
+    /// Time from the read to the end of the write, ns (0 on the virtual clock).
+    pub compute_ns: u64,
+    /// Periods skipped just before this tick.
+    pub skipped: u32,
+    /// Generation of the snapshot felt.
+    pub generation: u64,
+    /// Sequence of the motion frame felt.
+    pub motion_seq: u64,
+    /// State after the tick.
+    pub state: ServoState,
+    /// Why the force is zero.
+    pub zero: ZeroReason,
+    /// Latched fault.
+    pub fault: Fault,
+    /// Bit set, see the `FLAG_*` constants.
+    pub flags: u32,
+    /// Device buttons.
+    pub buttons: u32,
+    /// Sequence number of the device sample used.
+    pub sample_seq: u64,
+    /// Samples lost since the last tick.
+    pub lost: u32,
+    /// Tool position in the scene, m.
+    pub position: [f64; 3],
+    /// Tool orientation in the scene, x y z w.
+    pub orientation: [f64; 4],
+    /// Tool linear velocity in the scene, m/s.
+    pub velocity: [f64; 3],
+    /// Tool angular velocity in the scene, rad/s.
+    pub angular_velocity: [f64; 3],
+    /// Commanded force at the tool, scene axes, N.
+    pub force: [f64; 3],
+    /// Commanded torque about the tool's origin, scene axes, N·m.
+    pub torque: [f64; 3],
+    /// Force that the motors really got, device axes, N.
+    pub applied_force: [f64; 3],
+    /// Torque that the motors really got, device axes, N·m.
+    pub applied_torque: [f64; 3],
+    /// Contact force before coupling and guard, scene axes, N.
+    pub contact_force: [f64; 3],
+    /// Deepest penetration over all objects, m.
+    pub depth: f64,
+    /// Smallest known separation, m (infinite when far from everything).
+    pub distance: f64,
+    /// Largest eigenvalue of the felt stiffness before the cap, N/m.
+    pub stiffness: f64,
+    /// Factor by which the stiffness cap lowered the force, 0..=1.
+    pub cap: f64,
+    /// Gain of the arming or disarming ramp, 0..=1.
+    pub ramp: f64,
+    /// Work units spent in this tick.
+    pub work: u32,
+    /// Objects queried.
+    pub queried: u16,
+    /// Objects touched.
+    pub touched: u16,
+    /// Identifier of the deepest object, 0 = none.
+    pub deepest_object: u32,
+}
+
+/// The contact query ran out of budget.
+pub const FLAG_INCOMPLETE: u32 = 1;
+/// The wall-clock deadline ended the query.
+pub const FLAG_DEADLINE: u32 = 2;
+/// A force or torque limit scaled the command.
+pub const FLAG_SATURATED: u32 = 4;
+/// The slew limit held the command back.
+pub const FLAG_SLEW: u32 = 8;
+/// The device's motors saturated.
+pub const FLAG_MOTOR_SATURATED: u32 = 16;
+/// The stiffness cap lowered the force.
+pub const FLAG_STIFFNESS_CAPPED: u32 = 32;
+/// Contact began in this tick.
+pub const FLAG_CONTACT_BEGIN: u32 = 64;
+/// Contact ended in this tick.
+pub const FLAG_CONTACT_END: u32 = 128;
+/// A new snapshot was adopted in this tick.
+pub const FLAG_ADOPTED: u32 = 256;
+/// The return ring was full, so a mailbox was left alone.
+pub const FLAG_RETURN_FULL: u32 = 512;
+/// A stale sample was held.
+pub const FLAG_HELD_SAMPLE: u32 = 1024;

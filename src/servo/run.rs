@@ -1,0 +1,1 @@
+//! The servo thread's body.

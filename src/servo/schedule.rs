@@ -1,0 +1,1 @@
+//! Period and overrun policy: skip whole periods, keep phase, count.

@@ -1,0 +1,1 @@
+//! The servo's state machine, as one table.

@@ -1,0 +1,1 @@
+//! One tick: the specification of the servo.
