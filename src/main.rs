@@ -1,3 +1,7 @@
-//! The `hapticd` program.
+//! The `hapticd` program: parses its arguments and calls [`hapticd::cli`].
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    hapticd::cli::main()
+}

@@ -1,0 +1,19 @@
+//! Exit codes of the program, the same for every subcommand.
+
+use std::process::ExitCode;
+
+/// Done.
+pub const OK: ExitCode = ExitCode::SUCCESS;
+/// Failed; the reason stands on stderr.
+pub const FAILED: ExitCode = ExitCode::FAILURE;
+
+/// Code for wrong arguments (clap uses it by itself).
+pub const USAGE: u8 = 2;
+/// Code for "done, but something was found to be degraded, or was refused".
+pub const FINDINGS: u8 = 3;
+
+/// [`FINDINGS`] as an exit code.
+#[must_use]
+pub fn findings() -> ExitCode {
+    ExitCode::from(FINDINGS)
+}
