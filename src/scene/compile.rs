@@ -1,1 +1,285 @@
-//! Model to snapshot: validate, build fields (cached), bound.
+//! Model to snapshot: estimate, build what is missing (in memory, on disk, anew), bound, assemble.
+//!
+//! Built geometry is shared by `Arc` between snapshots and cached under (mesh hash, scale, parameters, method),
+//! so that publishing costs O(objects). Runs off the servo thread; nothing here is real-time safe.
+
+mod key;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use super::model::{GeometryDef, Scene, ToolDef, ToolGeometry};
+use super::snapshot::{Snapshot, SnapshotObject, Tool};
+use crate::contact::vps::PointShell;
+use crate::contact::{Material, ObjectShape, ToolShape};
+use crate::geometry::TriMesh;
+use crate::geometry::field::build::{FieldError, Progress};
+use key::{GeometryKey, ToolKey};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use store::{Built, Store};
+
+/// Cells below which a feature is too thin for a field.
+const THIN_CELLS: f64 = 2.0;
+
+/// Why a scene was not compiled. The scene and the cache are as before, apart from finished builds that stay
+/// cached.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CompileError {
+    /// The scene would not fit.
+    #[error(
+        "the scene needs about {needed} bytes, more than the memory cap of {cap}; largest part: {largest}; \
+         choose larger cells, or raise scene.memory_cap_mb"
+    )]
+    Memory {
+        /// Estimate of the whole scene, bytes.
+        needed: u64,
+        /// The cap, bytes.
+        cap: u64,
+        /// Its largest part, with its size.
+        largest: String,
+    },
+    /// A field could not be built.
+    #[error("geometry {id} ({label}): {error}")]
+    Field {
+        /// Geometry identifier.
+        id: u32,
+        /// Where its mesh came from.
+        label: String,
+        /// Cause.
+        error: FieldError,
+    },
+    /// The tool could not be sampled.
+    #[error("tool ({label}): {cause}")]
+    Tool {
+        /// Where its mesh came from.
+        label: String,
+        /// Cause.
+        cause: String,
+    },
+    /// The caller cancelled.
+    #[error("the build was cancelled")]
+    Cancelled,
+}
+
+/// What a compilation did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CompileReport {
+    /// Geometries built anew (the tool's shell included).
+    pub built: usize,
+    /// Geometries found in memory.
+    pub reused: usize,
+    /// Geometries read from the disk cache.
+    pub loaded: usize,
+    /// Bytes of the compiled scene's geometry and of the model's meshes.
+    pub bytes: u64,
+    /// What the user should know, by geometry identifier.
+    pub warnings: Vec<(u32, String)>,
+}
+
+/// Compiles scenes. Shared by reference; the cache is behind a lock that is not held during builds.
+pub struct Compiler {
+    cap: u64,
+    store: Mutex<Store>,
+}
+
+impl Compiler {
+    /// A compiler whose scenes may take up to `cap` bytes of fields, shells and meshes.
+    pub fn new(cap: u64) -> Self {
+        Self { cap, store: Mutex::new(Store::default()) }
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        // The store is only ever replaced entry by entry, so it is sound after a panic elsewhere.
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compiles a scene; see [`compile_reported`](Self::compile_reported).
+    ///
+    /// # Errors
+    /// [`CompileError`].
+    pub fn compile(&self, scene: &Scene, progress: &dyn Progress) -> Result<Snapshot, CompileError> {
+        self.compile_reported(scene, progress).map(|(snapshot, _)| snapshot)
+    }
+
+    /// Compiles a scene into the snapshot of generation `scene.revision()`. Builds in parallel on rayon's
+    /// current pool what is not cached; `progress` counts thousandths of a geometry.
+    ///
+    /// # Errors
+    /// [`CompileError`]; the memory estimate is checked before anything is built.
+    pub fn compile_reported(
+        &self,
+        scene: &Scene,
+        progress: &dyn Progress,
+    ) -> Result<(Snapshot, CompileReport), CompileError> {
+        let mut report = CompileReport::default();
+        let wanted = wanted(scene);
+        let tool_key = ToolKey::of(scene.tool());
+        self.check_memory(scene, &wanted, tool_key.as_ref())?;
+
+        let missing = wanted.keys().filter(|k| !self.store().has(k)).count() as u64;
+        let mut at = 0;
+        let mut built = BTreeMap::new();
+        for (key, (def, scale)) in &wanted {
+            let found = self.store().get(key);
+            let one = match found {
+                Some(one) => {
+                    report.reused += 1;
+                    one
+                }
+                None => {
+                    let part = Part { whole: progress, at, of: missing.max(at + 1) };
+                    at += 1;
+                    let one = Built::new(def, scale, &part).map_err(|error| match error {
+                        FieldError::Cancelled => CompileError::Cancelled,
+                        error => {
+                            CompileError::Field { id: def.meta.id, label: def.mesh.label.clone(), error }
+                        }
+                    })?;
+                    report.built += 1;
+                    self.store().put(key.clone(), Arc::new(one))
+                }
+            };
+            if one.report.thinnest_cells < THIN_CELLS {
+                report.warnings.push((def.meta.id, thin(def, one.report.thinnest_cells)));
+            }
+            built.insert(key.clone(), one);
+        }
+        if progress.cancelled() {
+            return Err(CompileError::Cancelled);
+        }
+        let tool = self.tool(scene.tool(), tool_key, &mut report)?;
+        let objects = assemble(scene, &built);
+        report.bytes = scene.mesh_bytes() + built.values().map(|b| b.bytes()).sum::<u64>();
+        if let ToolShape::Shell(shell) = &tool.shape {
+            report.bytes += store::shell_bytes(shell.x.len());
+        }
+        self.store().shrink(self.cap, &built);
+        let mapping = scene.mapping();
+        let snapshot = Snapshot {
+            generation: scene.revision(),
+            tool,
+            objects,
+            device_in_scene: mapping.device_in_scene,
+            workspace_scale: mapping.workspace_scale,
+        };
+        Ok((snapshot, report))
+    }
+
+    /// Refuses a scene whose geometry would not fit, before anything is built.
+    fn check_memory(
+        &self,
+        scene: &Scene,
+        wanted: &Wanted<'_>,
+        tool: Option<&ToolKey>,
+    ) -> Result<(), CompileError> {
+        let store = self.store();
+        let mut needed = scene.mesh_bytes() + tool.map_or(0, ToolKey::bytes);
+        let mut largest = (0, String::from("the meshes themselves"));
+        for (key, (def, scale)) in wanted {
+            let bytes = store.peek(key).map_or_else(|| key::estimate(def, scale), |b| b.bytes());
+            needed = needed.saturating_add(bytes);
+            if bytes > largest.0 {
+                largest = (bytes, format!("geometry {} ({}), {bytes} bytes", def.meta.id, def.mesh.label));
+            }
+        }
+        if needed <= self.cap {
+            return Ok(());
+        }
+        Err(CompileError::Memory { needed, cap: self.cap, largest: largest.1 })
+    }
+
+    fn tool(
+        &self,
+        def: &ToolDef,
+        key: Option<ToolKey>,
+        report: &mut CompileReport,
+    ) -> Result<Arc<Tool>, CompileError> {
+        let (shape, bound_radius) = match (&def.geometry, key) {
+            (ToolGeometry::Mesh { mesh, scale, points }, Some(key)) => {
+                let found = self.store().shell(&key);
+                let shell = match found {
+                    Some(shell) => {
+                        report.reused += 1;
+                        shell
+                    }
+                    None => {
+                        report.built += 1;
+                        let shell = sample(&mesh.scaled(scale), *points)
+                            .map_err(|cause| CompileError::Tool { label: mesh.label.clone(), cause })?;
+                        self.store().put_shell(key, Arc::new(shell))
+                    }
+                };
+                let radius = shell.bound_radius;
+                (ToolShape::Shell(shell), radius)
+            }
+            (ToolGeometry::Sphere(radius), _) => (ToolShape::Sphere { radius: *radius }, *radius),
+            (ToolGeometry::Mesh { .. }, None) => unreachable!("a mesh tool has a key"),
+        };
+        let tool = Tool { shape, offset: def.offset, bound_radius, incarnation: def.incarnation };
+        Ok(self.store().share_tool(tool))
+    }
+}
+
+/// What a scene needs: one entry for each distinct thing to build.
+type Wanted<'a> = BTreeMap<GeometryKey, (&'a GeometryDef, crate::geometry::Vec3)>;
+
+fn wanted(scene: &Scene) -> Wanted<'_> {
+    let uses = scene.objects().filter_map(|o| scene.geometry(o.geometry).map(|g| (g, o.scale)));
+    uses.map(|(g, scale)| (GeometryKey::of(g, &scale), (g, scale))).collect()
+}
+
+fn thin(def: &GeometryDef, cells: f64) -> String {
+    format!(
+        "{}: its thinnest feature spans {cells:.2} cells of the field; below {THIN_CELLS} it can be lost or felt \
+         too thin: choose smaller cells",
+        def.mesh.label
+    )
+}
+
+fn sample(mesh: &TriMesh, points: u32) -> Result<PointShell, String> {
+    let _ = (mesh, points);
+    Err("the point shell builder has not landed".into())
+}
+
+fn assemble(scene: &Scene, built: &BTreeMap<GeometryKey, Arc<Built>>) -> Box<[SnapshotObject]> {
+    let mut objects: Vec<SnapshotObject> = scene
+        .objects()
+        .filter_map(|o| {
+            let def = scene.geometry(o.geometry)?;
+            let shape = built.get(&GeometryKey::of(def, &o.scale))?;
+            let m = scene.material(o.material)?.material;
+            Some(SnapshotObject {
+                id: o.meta.id,
+                incarnation: o.incarnation,
+                slot: o.slot,
+                motion: o.motion,
+                pose: o.pose,
+                shape: ObjectShape::Field(shape.field.clone()),
+                material: Material { stiffness: m.stiffness * o.gain, damping: m.damping * o.gain, ..m },
+                bound_centre: shape.centre,
+                bound_radius: shape.radius,
+            })
+        })
+        .collect();
+    objects.sort_unstable_by_key(|o| o.slot);
+    objects.into_boxed_slice()
+}
+
+/// Progress of one geometry among several.
+struct Part<'a> {
+    whole: &'a dyn Progress,
+    at: u64,
+    of: u64,
+}
+
+impl Progress for Part<'_> {
+    fn step(&self, done: u64, total: u64) {
+        let part = (u128::from(done.min(total)) * 1000 / u128::from(total.max(1))) as u64;
+        self.whole.step(self.at * 1000 + part, self.of * 1000);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.whole.cancelled()
+    }
+}

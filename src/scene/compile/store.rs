@@ -1,0 +1,117 @@
+//! What was built, kept in memory for the next compilation.
+
+use super::key::{GeometryKey, ToolKey};
+use crate::contact::ToolShape;
+use crate::contact::vps::PointShell;
+use crate::geometry::field::Field;
+use crate::geometry::field::build::{self, FieldError, FieldReport, Progress};
+use crate::geometry::{Point, Vec3};
+use crate::scene::model::GeometryDef;
+use crate::scene::snapshot::Tool;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A field with what the snapshot needs to know about it.
+pub(super) struct Built {
+    pub(super) field: Arc<Field>,
+    pub(super) report: FieldReport,
+    pub(super) centre: Point,
+    pub(super) radius: f64,
+}
+
+impl Built {
+    /// Builds the field of the scaled mesh and a ball around it.
+    pub(super) fn new(def: &GeometryDef, scale: &Vec3, progress: &dyn Progress) -> Result<Self, FieldError> {
+        let mesh = def.mesh.scaled(scale);
+        let (lo, hi) = mesh.bounds().ok_or(FieldError::Empty)?;
+        let centre = nalgebra::center(&lo, &hi);
+        let radius = mesh.vertices.iter().map(|v| (v - centre).norm()).fold(0.0, f64::max);
+        let (field, report) = build::build(&mesh, &def.params, progress)?;
+        Ok(Self { field: Arc::new(field), report, centre, radius })
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        (self.field.data.len() * size_of::<i16>()) as u64
+    }
+}
+
+/// Bytes of a shell of that many points: seven f32 each.
+pub(super) fn shell_bytes(points: usize) -> u64 {
+    points as u64 * 28
+}
+
+/// The memory cache. Least recently used fields that no scene needs go first.
+#[derive(Default)]
+pub(super) struct Store {
+    fields: BTreeMap<GeometryKey, (Arc<Built>, u64)>,
+    clock: u64,
+    shell: Option<(ToolKey, Arc<PointShell>)>,
+    tool: Option<Arc<Tool>>,
+}
+
+impl Store {
+    pub(super) fn has(&self, key: &GeometryKey) -> bool {
+        self.fields.contains_key(key)
+    }
+
+    pub(super) fn peek(&self, key: &GeometryKey) -> Option<&Arc<Built>> {
+        self.fields.get(key).map(|(b, _)| b)
+    }
+
+    pub(super) fn get(&mut self, key: &GeometryKey) -> Option<Arc<Built>> {
+        self.clock += 1;
+        let (built, used) = self.fields.get_mut(key)?;
+        *used = self.clock;
+        Some(built.clone())
+    }
+
+    /// Keeps the field; when another compilation was faster, its field is the one that all share.
+    pub(super) fn put(&mut self, key: GeometryKey, built: Arc<Built>) -> Arc<Built> {
+        self.clock += 1;
+        self.fields.entry(key).or_insert((built, self.clock)).0.clone()
+    }
+
+    pub(super) fn shell(&self, key: &ToolKey) -> Option<Arc<PointShell>> {
+        self.shell.as_ref().filter(|(k, _)| k == key).map(|(_, s)| s.clone())
+    }
+
+    pub(super) fn put_shell(&mut self, key: ToolKey, shell: Arc<PointShell>) -> Arc<PointShell> {
+        self.shell = Some((key, shell.clone()));
+        shell
+    }
+
+    /// The tool of the last compilation when it is the same, so that snapshots share it.
+    pub(super) fn share_tool(&mut self, tool: Tool) -> Arc<Tool> {
+        let same = |t: &Arc<Tool>| {
+            t.incarnation == tool.incarnation && t.offset == tool.offset && same_shape(&t.shape, &tool.shape)
+        };
+        if let Some(last) = self.tool.as_ref().filter(|t| same(t)) {
+            return last.clone();
+        }
+        let tool = Arc::new(tool);
+        self.tool = Some(tool.clone());
+        tool
+    }
+
+    /// Drops least recently used fields that `needed` does not hold until all fit into `cap` bytes.
+    pub(super) fn shrink(&mut self, cap: u64, needed: &BTreeMap<GeometryKey, Arc<Built>>) {
+        let mut total: u64 = self.fields.values().map(|(b, _)| b.bytes()).sum();
+        while total > cap {
+            let spare = self.fields.iter().filter(|(k, _)| !needed.contains_key(*k));
+            let Some(oldest) = spare.min_by_key(|(_, (_, used))| *used).map(|(k, _)| k.clone()) else {
+                return;
+            };
+            if let Some((gone, _)) = self.fields.remove(&oldest) {
+                total -= gone.bytes();
+            }
+        }
+    }
+}
+
+fn same_shape(a: &ToolShape, b: &ToolShape) -> bool {
+    match (a, b) {
+        (ToolShape::Sphere { radius: a }, ToolShape::Sphere { radius: b }) => a == b,
+        (ToolShape::Shell(a), ToolShape::Shell(b)) => Arc::ptr_eq(a, b),
+        _ => false,
+    }
+}

@@ -1,0 +1,219 @@
+//! What a scene is made of.
+
+use crate::contact::Material;
+use crate::geometry::field::build::FieldParams;
+use crate::geometry::{Pose, TriMesh, Vec3};
+use std::sync::Arc;
+
+/// A mesh that the model keeps, with the hash under which everything built from it is cached.
+#[derive(Debug)]
+pub struct SourceMesh {
+    /// The mesh, m, in its own frame.
+    pub mesh: TriMesh,
+    /// BLAKE3 over vertices and triangles.
+    pub hash: [u8; 32],
+    /// Where it came from, for messages.
+    pub label: String,
+}
+
+impl SourceMesh {
+    /// Takes a mesh and hashes it once. Not real-time safe.
+    pub fn new(mesh: TriMesh, label: impl Into<String>) -> Arc<Self> {
+        let mut h = blake3::Hasher::new();
+        h.update(&(mesh.vertices.len() as u64).to_le_bytes());
+        let mut block = Vec::with_capacity(24 * 1024);
+        for chunk in mesh.vertices.chunks(1024) {
+            block.clear();
+            block.extend(chunk.iter().flat_map(|v| [v.x, v.y, v.z]).flat_map(f64::to_le_bytes));
+            h.update(&block);
+        }
+        for chunk in mesh.triangles.chunks(1024) {
+            block.clear();
+            block.extend(chunk.iter().flatten().flat_map(|i| i.to_le_bytes()));
+            h.update(&block);
+        }
+        let hash = *h.finalize().as_bytes();
+        Arc::new(Self { mesh, hash, label: label.into() })
+    }
+
+    /// Bytes that the mesh occupies.
+    pub fn bytes(&self) -> u64 {
+        (self.mesh.vertices.len() * 24 + self.mesh.triangles.len() * 12) as u64
+    }
+
+    /// The mesh multiplied by `scale` along its own axes. A mirroring scale flips the winding, so that the
+    /// solid stays a solid.
+    pub fn scaled(&self, scale: &Vec3) -> TriMesh {
+        let mut mesh = self.mesh.clone();
+        if *scale != Vec3::repeat(1.0) {
+            mesh.vertices.iter_mut().for_each(|v| v.coords.component_mul_assign(scale));
+            if scale.product() < 0.0 {
+                mesh.triangles.iter_mut().for_each(|t| t.swap(1, 2));
+            }
+        }
+        mesh
+    }
+}
+
+/// Identity, name and ownership of a part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Meta {
+    /// Unique for the life of the daemon, never 0.
+    pub id: u32,
+    /// Name, unique among the parts of its kind; `None` when unnamed.
+    pub name: Option<Arc<str>>,
+    /// Session that owns the part; [`DAEMON`](super::DAEMON) for the daemon's own.
+    pub owner: u64,
+    /// Outlives its session.
+    pub persistent: bool,
+}
+
+/// A material in the scene.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MaterialDef {
+    /// Identity.
+    pub meta: Meta,
+    /// Its values.
+    pub material: Material,
+}
+
+/// How contact with an object is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Voxmap-PointShell: the tool's points against the object's distance field.
+    #[default]
+    Vps,
+}
+
+/// A new geometry.
+#[derive(Clone, Debug)]
+pub struct GeometrySpec {
+    /// The mesh.
+    pub mesh: Arc<SourceMesh>,
+    /// Fineness of the field.
+    pub params: FieldParams,
+    /// Method.
+    pub method: Method,
+}
+
+/// A geometry in the scene: what objects share.
+#[derive(Clone, Debug)]
+pub struct GeometryDef {
+    /// Identity.
+    pub meta: Meta,
+    /// The mesh.
+    pub mesh: Arc<SourceMesh>,
+    /// Fineness of the field.
+    pub params: FieldParams,
+    /// Method.
+    pub method: Method,
+}
+
+/// A new object.
+#[derive(Clone, Debug)]
+pub struct ObjectSpec {
+    /// What it is shaped like.
+    pub geometry: super::Ref,
+    /// What it is made of.
+    pub material: super::Ref,
+    /// Pose in the scene.
+    pub pose: Pose,
+    /// Scale along the geometry's axes; negative factors mirror.
+    pub scale: Vec3,
+    /// True when a motion stream may move it.
+    pub moving: bool,
+}
+
+/// An object in the scene.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object {
+    /// Identity.
+    pub meta: Meta,
+    /// New whenever geometry, scale or method change.
+    pub incarnation: u32,
+    /// Index of the servo's state for this object; kept while the object lives.
+    pub slot: u16,
+    /// Index into motion frames while `moving`.
+    pub motion: Option<u8>,
+    /// Geometry identifier.
+    pub geometry: u32,
+    /// Material identifier.
+    pub material: u32,
+    /// Pose in the scene; the rest pose of a moving object.
+    pub pose: Pose,
+    /// Scale along the geometry's axes; negative factors mirror.
+    pub scale: Vec3,
+    /// Factor on stiffness and damping, 0..=1: objects fade in and out with it.
+    pub gain: f64,
+}
+
+/// A new tool.
+#[derive(Clone, Debug)]
+pub enum ToolSpec {
+    /// A ball of that radius, m.
+    Sphere {
+        /// Radius, m.
+        radius: f64,
+        /// Pose of the tool frame in the device's tool-point frame.
+        offset: Pose,
+    },
+    /// A sampled mesh.
+    Mesh {
+        /// The mesh.
+        mesh: Arc<SourceMesh>,
+        /// Scale along the mesh's axes.
+        scale: Vec3,
+        /// Number of surface points asked for.
+        points: u32,
+        /// Pose of the tool frame in the device's tool-point frame.
+        offset: Pose,
+    },
+}
+
+/// The tool's geometry.
+#[derive(Clone, Debug)]
+pub enum ToolGeometry {
+    /// A ball of that radius, m.
+    Sphere(f64),
+    /// A sampled mesh.
+    Mesh {
+        /// The mesh.
+        mesh: Arc<SourceMesh>,
+        /// Scale along the mesh's axes.
+        scale: Vec3,
+        /// Number of surface points asked for.
+        points: u32,
+    },
+}
+
+/// The tool in the scene.
+#[derive(Clone, Debug)]
+pub struct ToolDef {
+    /// Geometry.
+    pub geometry: ToolGeometry,
+    /// Pose of the tool frame in the device's tool-point frame.
+    pub offset: Pose,
+    /// New whenever geometry or offset change.
+    pub incarnation: u32,
+}
+
+impl Default for ToolDef {
+    fn default() -> Self {
+        Self { geometry: ToolGeometry::Sphere(0.005), offset: Pose::identity(), incarnation: 1 }
+    }
+}
+
+/// How the device's space lies in the scene.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeviceMapping {
+    /// Pose of the device's frame in the scene.
+    pub device_in_scene: Pose,
+    /// Scene metres per device metre.
+    pub workspace_scale: f64,
+}
+
+impl Default for DeviceMapping {
+    fn default() -> Self {
+        Self { device_in_scene: Pose::identity(), workspace_scale: 1.0 }
+    }
+}
