@@ -1,0 +1,235 @@
+//! Edits of the scene. A transaction is a list of them, validated all, published once.
+
+use super::datagram::{WireError, unit};
+use serde::{Deserialize, Serialize};
+
+/// A rigid pose in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoseJson {
+    /// Position, m.
+    #[serde(default)]
+    pub position: [f64; 3],
+    /// Orientation, x y z w; unit within 1e-3.
+    #[serde(default = "identity")]
+    pub orientation: [f64; 4],
+}
+
+fn identity() -> [f64; 4] {
+    [0.0, 0.0, 0.0, 1.0]
+}
+
+impl Default for PoseJson {
+    fn default() -> Self {
+        Self { position: [0.0; 3], orientation: identity() }
+    }
+}
+
+impl PoseJson {
+    /// The same pose with a normalised quaternion.
+    ///
+    /// # Errors
+    /// `NonFinite` or `Norm`.
+    pub fn checked(&self) -> Result<Self, WireError> {
+        if !self.position.iter().all(|x| x.is_finite()) {
+            return Err(WireError::NonFinite);
+        }
+        Ok(Self { position: self.position, orientation: unit(self.orientation)? })
+    }
+}
+
+/// An object by number or name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ObjectRef {
+    /// Identifier, unique for the life of the daemon.
+    Id(u32),
+    /// Name, unique while the object lives.
+    Name(String),
+}
+
+/// Where a mesh's bytes come from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MeshSource {
+    /// The descriptor that came with this request (one a request, a regular file or memfd).
+    Descriptor,
+    /// A path under one of the daemon's allow-listed roots.
+    Path(String),
+}
+
+/// File formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MeshFormat {
+    /// STL, ASCII or binary.
+    Stl,
+    /// Wavefront OBJ.
+    Obj,
+    /// PLY, ASCII or binary.
+    Ply,
+}
+
+/// How finely a mesh's distance field is sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resolution {
+    /// Edge of a cell, m.
+    Cell(f64),
+    /// Cells along the longest side.
+    Longest(u32),
+    /// The finest grid that fits into so many bytes.
+    Bytes(u64),
+}
+
+/// The tool's geometry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ToolJson {
+    /// A 3-DoF haptic point.
+    Sphere {
+        /// Radius, m.
+        radius: f64,
+    },
+    /// A loaded mesh, sampled into points.
+    Mesh {
+        /// Name of the mesh.
+        mesh: String,
+        /// Number of points; the daemon's default when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        points: Option<u32>,
+        /// Pose of the tool frame in the device's tool-point frame.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        offset: Option<PoseJson>,
+    },
+}
+
+/// One change of the scene. In a transaction `op` names it; as a request of its own the method does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", deny_unknown_fields)]
+pub enum Edit {
+    /// Creates a material or changes one.
+    #[serde(rename = "material.set")]
+    MaterialSet {
+        /// Name.
+        name: String,
+        /// Stiffness of a flat contact of `reference_area`, N/m.
+        stiffness: f64,
+        /// Area at which the stiffness holds, m^2.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reference_area: Option<f64>,
+        /// Damping of such a contact, N·s/m.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        damping: Option<f64>,
+    },
+    /// Deletes a material that nothing uses.
+    #[serde(rename = "material.delete")]
+    MaterialDelete {
+        /// Name.
+        name: String,
+    },
+    /// Loads a mesh.
+    #[serde(rename = "mesh.load")]
+    MeshLoad {
+        /// Name.
+        name: String,
+        /// Where the bytes are.
+        source: MeshSource,
+        /// How to read them.
+        format: MeshFormat,
+        /// Unit of the file: m, cm, mm, um, in, ft. There is no default.
+        unit: String,
+        /// Further factor on all lengths.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scale: Option<f64>,
+        /// Refuse what would have to be repaired.
+        #[serde(default)]
+        strict: bool,
+        /// Vertices closer than this are welded, m.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        weld_tolerance: Option<f64>,
+    },
+    /// Deletes a mesh that nothing uses.
+    #[serde(rename = "mesh.delete")]
+    MeshDelete {
+        /// Name.
+        name: String,
+    },
+    /// Puts a mesh into the scene.
+    #[serde(rename = "object.create")]
+    ObjectCreate {
+        /// Name, unique.
+        name: String,
+        /// A loaded mesh.
+        mesh: String,
+        /// A material.
+        material: String,
+        /// Where it stands.
+        #[serde(default)]
+        pose: PoseJson,
+        /// True for an object that a motion stream moves.
+        #[serde(default)]
+        moving: bool,
+        /// True keeps the object when its session ends.
+        #[serde(default)]
+        persistent: bool,
+        /// Fineness of its field; the daemon's default when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resolution: Option<Resolution>,
+    },
+    /// Changes an object; what is absent stays.
+    #[serde(rename = "object.update")]
+    ObjectUpdate {
+        /// Which.
+        object: ObjectRef,
+        /// New material.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        material: Option<String>,
+        /// New pose (the rest pose of a moving object).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pose: Option<PoseJson>,
+        /// New mesh.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mesh: Option<String>,
+        /// New fineness.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resolution: Option<Resolution>,
+    },
+    /// Deletes an object, touched or not.
+    #[serde(rename = "object.delete")]
+    ObjectDelete {
+        /// Which.
+        object: ObjectRef,
+    },
+    /// Changes the tool (through the arming ramp when armed).
+    #[serde(rename = "tool.set")]
+    ToolSet {
+        /// The new tool.
+        tool: ToolJson,
+    },
+    /// Places the device's frame in the scene.
+    #[serde(rename = "device.place")]
+    DevicePlace {
+        /// Pose of the device frame in the scene.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pose: Option<PoseJson>,
+        /// Scene metres per device metre.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scale: Option<f64>,
+    },
+}
+
+impl Edit {
+    /// Names of all edits, which are methods too.
+    pub const OPS: [&'static str; 9] = [
+        "material.set",
+        "material.delete",
+        "mesh.load",
+        "mesh.delete",
+        "object.create",
+        "object.update",
+        "object.delete",
+        "tool.set",
+        "device.place",
+    ];
+}
