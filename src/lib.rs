@@ -11,7 +11,7 @@
 //! ```text
 //! contact  -> geometry
 //! haptics  -> contact, geometry
-//! scene    -> contact, geometry
+//! scene    -> contact, geometry, config::source (scene files)
 //! device   -> geometry::pose
 //! servo    -> haptics, contact, geometry::pose, scene::{snapshot, exchange}, device
 //! control  -> servo::{handle, record}, scene, device::{registry, profile}, protocol, config

@@ -1,1 +1,121 @@
-//! Configuration: file to raw to validated; errors name file, line and key.
+//! The daemon's configuration: file to raw to validated. Errors name file, line and key.
+//!
+//! `config/hapticd.toml` documents every key; a test holds it and the defaults together. [`source`] is the
+//! reader underneath, which scene files use too.
+
+mod sections;
+pub mod source;
+#[cfg(test)]
+mod tests;
+
+pub use sections::{Arming, Cache, Control, Core, Device, Limits, Recordings, Scene, Servo};
+pub use source::SourceError;
+
+use source::{Source, Table};
+use std::path::Path;
+
+/// The shipped configuration file with every key.
+pub const SHIPPED: &str = include_str!("../../config/hapticd.toml");
+
+/// Validated configuration. Paths are absolute or relative to the working directory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    /// The device and, for simulated ones, its hand.
+    pub device: Device,
+    /// The servo thread.
+    pub servo: Servo,
+    /// Limits that guard the hand.
+    pub limits: Limits,
+    /// Arming and releasing.
+    pub arming: Arming,
+    /// Control plane.
+    pub control: Control,
+    /// Scene.
+    pub scene: Scene,
+    /// Disk cache of fields.
+    pub cache: Cache,
+    /// Recordings.
+    pub recordings: Recordings,
+}
+
+/// Why a configuration was not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("{path}: {error}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Cause.
+        error: std::io::Error,
+    },
+    /// The file is wrong.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+}
+
+/// Largest configuration or scene file that is read, bytes.
+pub const MAX_FILE: u64 = 16 << 20;
+
+impl Config {
+    /// Reads and validates a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let name = path.display().to_string();
+        let text = read_text(path).map_err(|error| ConfigError::Read { path: name.clone(), error })?;
+        Ok(Self::parse(&name, &text, path.parent().unwrap_or(Path::new("")))?)
+    }
+
+    /// Validates the text of a file; relative paths are taken from `base`.
+    ///
+    /// # Errors
+    /// [`SourceError`].
+    pub fn parse(file: &str, text: &str, base: &Path) -> Result<Self, SourceError> {
+        let source = Source::parse(file, text)?;
+        Self::read(&source, base)
+    }
+
+    fn read(source: &Source<'_>, base: &Path) -> Result<Self, SourceError> {
+        let root = source.root();
+        let config = Self {
+            device: section(&root, "device", |t| Device::read(t, base))?,
+            servo: section(&root, "servo", Servo::read)?,
+            limits: section(&root, "limits", Limits::read)?,
+            arming: section(&root, "arming", Arming::read)?,
+            control: section(&root, "control", Control::read)?,
+            scene: section(&root, "scene", |t| Scene::read(t, base))?,
+            cache: section(&root, "cache", |t| Cache::read(t, base))?,
+            recordings: section(&root, "recordings", |t| Recordings::read(t, base))?,
+        };
+        root.finish()?;
+        Ok(config)
+    }
+}
+
+/// Reads one section and refuses its unknown keys; a section that is not there has its defaults.
+fn section<T: Default>(
+    root: &Table<'_>,
+    key: &str,
+    read: impl FnOnce(&Table<'_>) -> Result<T, SourceError>,
+) -> Result<T, SourceError> {
+    let Some(table) = root.table(key)? else { return Ok(T::default()) };
+    let value = read(&table)?;
+    table.finish()?;
+    Ok(value)
+}
+
+/// Reads a small text file.
+///
+/// # Errors
+/// What the system says; a file larger than [`MAX_FILE`] is refused.
+pub fn read_text(path: &Path) -> std::io::Result<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(std::io::Error::other(format!("larger than {MAX_FILE} bytes")));
+    }
+    Ok(text)
+}

@@ -1,0 +1,113 @@
+//! Tests of the configuration and its reader.
+
+use super::source::{Source, closest};
+use super::*;
+
+fn parse(text: &str) -> Result<Config, SourceError> {
+    Config::parse("hapticd.toml", text, Path::new("/etc/hapticd"))
+}
+
+#[test]
+fn the_shipped_file_lists_every_key_with_its_default() {
+    let source = Source::parse("config/hapticd.toml", SHIPPED).unwrap();
+    assert_eq!(Config::read(&source, Path::new("/etc")).unwrap(), Config::default());
+    let tables = ["device", "servo", "limits", "arming", "control", "scene", "cache", "recordings"];
+    let mut known = source.asked();
+    for t in tables {
+        assert!(known.remove(t), "section {t} was read");
+    }
+    assert_eq!(known, source.given());
+}
+
+#[test]
+fn each_key_of_the_shipped_file_is_explained_just_above_it_or_shares_a_comment() {
+    let mut seen_comment = false;
+    for line in SHIPPED.lines() {
+        match line.chars().next() {
+            Some('#') => seen_comment = true,
+            Some('[') => seen_comment = false,
+            Some(_) => assert!(seen_comment, "no comment in the section before: {line}"),
+            None => {}
+        }
+    }
+}
+
+#[test]
+fn an_empty_file_is_the_default() {
+    assert_eq!(parse("").unwrap(), Config::default());
+}
+
+#[test]
+fn values_are_read_and_paths_resolved_against_the_file() {
+    let c = parse("[device]\nname='falcon'\nhand='hands/a.toml'\n[servo]\ncore=1\n[limits]\nforce_n=4\n")
+        .unwrap();
+    assert_eq!(c.device.name, "falcon");
+    assert_eq!(c.device.hand.as_deref(), Some(Path::new("/etc/hapticd/hands/a.toml")));
+    assert_eq!(c.servo.core, Core::Index(1));
+    assert_eq!(c.limits.force_n, 4.0);
+}
+
+/// (text, line, key, part of the cause)
+const WRONG: &[(&str, usize, &str, &str)] = &[
+    ("[servo]\npriorty = 3\n", 2, "servo.priorty", "did you mean 'priority'?"),
+    ("[servo]\n\npriority = 'high'\n", 3, "servo.priority", "expected an integer, found a string"),
+    ("[servo]\npriority = 99\n", 2, "servo.priority", "99 is outside 1 to 98"),
+    ("[servo]\npriority = -1\n", 2, "servo.priority", "-1 is outside 0 to 255"),
+    ("[servo]\ncore = 'second'\n", 2, "servo.core", "neither \"auto\" nor the number of a CPU"),
+    ("[servo]\ncore = 4000\n", 2, "servo.core", "outside 0 to 1023"),
+    ("[limits]\nforce_n = nan\n", 2, "limits.force_n", "not a finite number"),
+    ("[limits]\nforce_n = 1e999\n", 2, "limits.force_n", "finite"),
+    ("[limits]\nforce_n = -1.0\n", 2, "limits.force_n", "outside 0 to 100"),
+    ("[limit]\n", 1, "limit", "did you mean 'limits'?"),
+    ("servo = 3\n", 1, "servo", "expected a table, found an integer"),
+    ("[servo]\nrequire_rt = 1\n", 2, "servo.require_rt", "expected true or false"),
+    ("[control]\nmetrics = '0.0.0.0:9000'\n", 2, "control.metrics", "not on loopback"),
+    ("[control]\nmetrics = 'here'\n", 2, "control.metrics", "no address with a port"),
+    ("[control]\nsocket = 'relative'\n", 2, "control.socket", "absolute"),
+    ("[control]\nowners = ['@']\n", 2, "control.owners", "a leading '@'"),
+    ("[control]\nowners = ['a', 3]\n", 2, "control.owners", "expected a string, found an integer"),
+    ("[device]\nname = ''\n", 2, "device.name", "empty"),
+    ("[device]\nzzzzzz = 1\n", 2, "device.zzzzzz", "known here: "),
+    ("[servo]\npriority = 1\npriority = 2\n", 3, "file", "duplicate"),
+    ("[servo\n", 1, "file", ""),
+];
+
+#[test]
+fn errors_name_file_line_key_and_cure() {
+    for (text, line, key, cause) in WRONG {
+        let e = parse(text).expect_err(text);
+        assert_eq!((e.file.as_str(), e.line, e.key.as_str()), ("hapticd.toml", *line, *key), "{text}: {e}");
+        assert!(e.cause.contains(cause), "{text}: {e}");
+        assert!(e.to_string().starts_with(&format!("hapticd.toml:{line}: ")), "{e}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let e = Config::load(Path::new("/nonexistent/hapticd.toml")).unwrap_err();
+    assert!(e.to_string().starts_with("/nonexistent/hapticd.toml: "), "{e}");
+}
+
+#[test]
+fn suggestions_are_near_misses_only() {
+    let known = ["priority", "core", "budget_us"];
+    assert_eq!(closest("prioritty", known.into_iter()), Some("priority"));
+    assert_eq!(closest("cor", known.into_iter()), Some("core"));
+    assert_eq!(closest("temperature", known.into_iter()), None);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(text in "[ -~\n]{0,200}") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn no_mangled_shipped_file_panics(at in 0..SHIPPED.len(), with in "[ -~]{0,4}") {
+        let mut text = SHIPPED.to_string();
+        if text.is_char_boundary(at) {
+            text.insert_str(at, &with);
+        }
+        let _ = parse(&text);
+    }
+}
