@@ -14,7 +14,8 @@
 //! scene    -> contact, geometry, config::source (scene files)
 //! device   -> geometry::pose
 //! servo    -> haptics, contact, geometry::pose, scene::{snapshot, exchange}, device
-//! control  -> servo::{handle, record}, scene, device::{registry, profile}, protocol, config
+//! recording -> servo::record
+//! control  -> servo::{handle, record}, scene, device::{registry, profile}, protocol, config, recording
 //! cli      -> everything above
 //! ```
 
@@ -31,5 +32,6 @@ pub mod device;
 pub mod geometry;
 pub mod haptics;
 pub mod protocol;
+pub mod recording;
 pub mod scene;
 pub mod servo;
