@@ -8,12 +8,12 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use super::model::{GeometryDef, Scene, ToolDef, ToolGeometry};
+use super::model::{GeometryDef, Object, Scene, ToolDef, ToolGeometry};
 use super::snapshot::{Snapshot, SnapshotObject, Tool};
 use crate::contact::vps::PointShell;
 use crate::contact::{Material, ObjectShape, ToolShape};
-use crate::geometry::TriMesh;
-use crate::geometry::field::build::{FieldError, Progress};
+use crate::geometry::field::build::{FieldError, FieldParams, Progress};
+use crate::geometry::{TriMesh, Vec3};
 use key::{GeometryKey, ToolKey};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -120,7 +120,8 @@ impl Compiler {
         let missing = wanted.keys().filter(|k| !self.store().has(k)).count() as u64;
         let mut at = 0;
         let mut built = BTreeMap::new();
-        for (key, (def, scale)) in &wanted {
+        for (key, want) in &wanted {
+            let def = want.def;
             let found = self.store().get(key);
             let one = match found {
                 Some(one) => {
@@ -130,7 +131,7 @@ impl Compiler {
                 None => {
                     let part = Part { whole: progress, at, of: missing.max(at + 1) };
                     at += 1;
-                    let one = Built::new(def, scale, &part).map_err(|error| match error {
+                    let one = Built::new(want, &part).map_err(|error| match error {
                         FieldError::Cancelled => CompileError::Cancelled,
                         error => {
                             CompileError::Field { id: def.meta.id, label: def.mesh.label.clone(), error }
@@ -176,8 +177,10 @@ impl Compiler {
         let store = self.store();
         let mut needed = scene.mesh_bytes() + tool.map_or(0, ToolKey::bytes);
         let mut largest = (0, String::from("the meshes themselves"));
-        for (key, (def, scale)) in wanted {
-            let bytes = store.peek(key).map_or_else(|| key::estimate(def, scale), |b| b.bytes());
+        for (key, want) in wanted {
+            let def = want.def;
+            let bytes =
+                store.peek(key).map_or_else(|| key::estimate(def, &want.scale, &want.params), |b| b.bytes());
             needed = needed.saturating_add(bytes);
             if bytes > largest.0 {
                 largest = (bytes, format!("geometry {} ({}), {bytes} bytes", def.meta.id, def.mesh.label));
@@ -222,11 +225,22 @@ impl Compiler {
 }
 
 /// What a scene needs: one entry for each distinct thing to build.
-type Wanted<'a> = BTreeMap<GeometryKey, (&'a GeometryDef, crate::geometry::Vec3)>;
+type Wanted<'a> = BTreeMap<GeometryKey, Want<'a>>;
+
+/// A field to build.
+struct Want<'a> {
+    def: &'a GeometryDef,
+    scale: Vec3,
+    params: FieldParams,
+}
 
 fn wanted(scene: &Scene) -> Wanted<'_> {
-    let uses = scene.objects().filter_map(|o| scene.geometry(o.geometry).map(|g| (g, o.scale)));
-    uses.map(|(g, scale)| (GeometryKey::of(g, &scale), (g, scale))).collect()
+    let want = |o: &Object| {
+        let def = scene.geometry(o.geometry)?;
+        let want = Want { def, scale: o.scale, params: o.params.unwrap_or(def.params) };
+        Some((GeometryKey::of(def, &want.scale, &want.params), want))
+    };
+    scene.objects().filter_map(want).collect()
 }
 
 fn thin(def: &GeometryDef, cells: f64) -> String {
@@ -247,7 +261,8 @@ fn assemble(scene: &Scene, built: &BTreeMap<GeometryKey, Arc<Built>>) -> Box<[Sn
         .objects()
         .filter_map(|o| {
             let def = scene.geometry(o.geometry)?;
-            let shape = built.get(&GeometryKey::of(def, &o.scale))?;
+            let shape =
+                built.get(&GeometryKey::of(def, &o.scale, o.params.as_ref().unwrap_or(&def.params)))?;
             let m = scene.material(o.material)?.material;
             Some(SnapshotObject {
                 id: o.meta.id,

@@ -15,8 +15,8 @@ pub(super) struct GeometryKey {
 }
 
 impl GeometryKey {
-    pub(super) fn of(def: &GeometryDef, scale: &Vec3) -> Self {
-        let (kind, value) = match def.params.resolution {
+    pub(super) fn of(def: &GeometryDef, scale: &Vec3, params: &FieldParams) -> Self {
+        let (kind, value) = match params.resolution {
             Resolution::Cell(cell) => (0, cell.to_bits()),
             Resolution::Longest(n) => (1, u64::from(n)),
             Resolution::MemoryCap(bytes) => (2, bytes),
@@ -24,7 +24,7 @@ impl GeometryKey {
         Self {
             mesh: def.mesh.hash,
             scale: bits(scale),
-            params: (kind, value, def.params.padding),
+            params: (kind, value, params.padding),
             method: match def.method {
                 Method::Vps => 0,
             },
@@ -62,9 +62,9 @@ fn bits(scale: &Vec3) -> [u64; 3] {
 }
 
 /// Estimate of a field's bytes from the box of its mesh; never below what the build takes.
-pub(super) fn estimate(def: &GeometryDef, scale: &Vec3) -> u64 {
+pub(super) fn estimate(def: &GeometryDef, scale: &Vec3, params: &FieldParams) -> u64 {
     let Some((lo, hi)) = def.mesh.mesh.bounds() else { return 0 };
-    field_bytes(&(hi - lo).component_mul(&scale.abs()), &def.params)
+    field_bytes(&(hi - lo).component_mul(&scale.abs()), params)
 }
 
 fn field_bytes(extent: &Vec3, params: &FieldParams) -> u64 {

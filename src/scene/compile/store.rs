@@ -1,12 +1,12 @@
 //! What was built, kept in memory for the next compilation.
 
+use super::Want;
 use super::key::{GeometryKey, ToolKey};
 use crate::contact::ToolShape;
 use crate::contact::vps::PointShell;
+use crate::geometry::Point;
 use crate::geometry::field::Field;
 use crate::geometry::field::build::{self, FieldError, FieldReport, Progress};
-use crate::geometry::{Point, Vec3};
-use crate::scene::model::GeometryDef;
 use crate::scene::snapshot::Tool;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ pub(super) struct Built {
 
 impl Built {
     /// Builds the field of the scaled mesh and a ball around it.
-    pub(super) fn new(def: &GeometryDef, scale: &Vec3, progress: &dyn Progress) -> Result<Self, FieldError> {
-        let mesh = def.mesh.scaled(scale);
+    pub(super) fn new(want: &Want<'_>, progress: &dyn Progress) -> Result<Self, FieldError> {
+        let mesh = want.def.mesh.scaled(&want.scale);
         let (lo, hi) = mesh.bounds().ok_or(FieldError::Empty)?;
         let centre = nalgebra::center(&lo, &hi);
         let radius = mesh.vertices.iter().map(|v| (v - centre).norm()).fold(0.0, f64::max);
-        let (field, report) = build::build(&mesh, &def.params, progress)?;
+        let (field, report) = build::build(&mesh, &want.params, progress)?;
         Ok(Self { field: Arc::new(field), report, centre, radius })
     }
 

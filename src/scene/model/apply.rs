@@ -83,11 +83,15 @@ impl Scene {
                 let id = resolve(&self.objects, object, created)?;
                 self.drop_object(id);
             }
-            Edit::SetTool { tool } => self.set_tool(tool)?,
-            Edit::SetMapping { mapping } => {
-                check_pose("device_in_scene", &mapping.device_in_scene)?;
-                within("workspace_scale", mapping.workspace_scale, 0.01, 100.0, "")?;
-                self.mapping = *mapping;
+            Edit::SetTool { tool } => self.set_tool(tool, created)?,
+            Edit::SetMapping { device_in_scene, workspace_scale } => {
+                if let Some(pose) = device_in_scene {
+                    check_pose("device_in_scene", pose)?;
+                    self.mapping.device_in_scene = *pose;
+                }
+                if let Some(scale) = workspace_scale {
+                    self.mapping.workspace_scale = within("workspace_scale", *scale, 0.01, 100.0, "")?;
+                }
             }
             Edit::FadeOwned { owner, gain } => {
                 within("gain", *gain, 0.0, 1.0, "")?;
@@ -153,6 +157,7 @@ impl Scene {
         let material = resolve(&self.materials, &spec.material, created)?;
         check_pose("pose", &spec.pose)?;
         check_scale(&spec.scale)?;
+        spec.params.as_ref().map_or(Ok(()), check_params)?;
         let name = fresh_name(&self.objects, name)?;
         room("object", self.objects.len(), self.limits.objects)?;
         let slot = lowest_free(&self.slots.objects, self.limits.objects)
@@ -162,8 +167,9 @@ impl Scene {
         let meta = self.meta(name, owner, persistent)?;
         let id = meta.id;
         self.slots.objects.insert(slot);
-        let (pose, scale) = (spec.pose, spec.scale);
-        let object = Object { meta, incarnation, slot, motion, geometry, material, pose, scale, gain: 1.0 };
+        let (pose, scale, params) = (spec.pose, spec.scale, spec.params);
+        let object =
+            Object { meta, incarnation, slot, motion, geometry, material, pose, scale, params, gain: 1.0 };
         self.objects.insert(id, object);
         Ok(id)
     }
@@ -175,7 +181,7 @@ impl Scene {
         created: &[Option<u32>],
     ) -> Result<(), EditError> {
         let mut o = self.objects.get(&id).cloned().ok_or_else(|| invalid("object", "gone"))?;
-        let before = (o.geometry, o.scale);
+        let before = (o.geometry, o.scale, o.params);
         if let Some(r) = &patch.geometry {
             o.geometry = resolve(&self.geometries, r, created)?;
         }
@@ -189,6 +195,10 @@ impl Scene {
         if let Some(scale) = patch.scale {
             check_scale(&scale)?;
             o.scale = scale;
+        }
+        if let Some(params) = patch.params {
+            check_params(&params)?;
+            o.params = Some(params);
         }
         if let Some(gain) = patch.gain {
             o.gain = within("gain", gain, 0.0, 1.0, "")?;
@@ -204,7 +214,7 @@ impl Scene {
             }
             _ => {}
         }
-        if (o.geometry, o.scale) != before {
+        if (o.geometry, o.scale, o.params) != before {
             o.incarnation = self.incarnation()?;
         }
         self.objects.insert(id, o);
@@ -220,18 +230,20 @@ impl Scene {
         }
     }
 
-    fn set_tool(&mut self, tool: &ToolSpec) -> Result<(), EditError> {
+    fn set_tool(&mut self, tool: &ToolSpec, created: &[Option<u32>]) -> Result<(), EditError> {
         let (geometry, offset) = match tool {
             ToolSpec::Sphere { radius, offset } => {
                 (ToolGeometry::Sphere(within("radius", *radius, 1e-5, 1.0, " m")?), offset)
             }
-            ToolSpec::Mesh { mesh, scale, points, offset } => {
-                check_mesh(&mesh.mesh)?;
+            ToolSpec::Mesh { geometry, scale, points, offset } => {
+                let id = resolve(&self.geometries, geometry, created)?;
+                let def = self.geometries.get(&id).ok_or_else(|| invalid("geometry", "gone"))?;
+                let mesh = def.mesh.clone();
                 check_scale(scale)?;
                 if !(16..=MAX_POINTS).contains(points) {
                     return Err(invalid("points", format!("{points} is outside 16 to {MAX_POINTS}")));
                 }
-                (ToolGeometry::Mesh { mesh: mesh.clone(), scale: *scale, points: *points }, offset)
+                (ToolGeometry::Mesh { mesh, scale: *scale, points: *points }, offset)
             }
         };
         check_pose("offset", offset)?;

@@ -1,7 +1,8 @@
 //! Edits of a scene and their errors.
 
-use super::parts::{DeviceMapping, GeometrySpec, ObjectSpec, ToolSpec};
+use super::parts::{GeometrySpec, ObjectSpec, ToolSpec};
 use crate::contact::Material;
+use crate::geometry::field::build::FieldParams;
 use crate::geometry::{Pose, Vec3};
 
 /// Names a part of the scene.
@@ -48,6 +49,8 @@ pub struct ObjectPatch {
     pub pose: Option<Pose>,
     /// Other scale: a new incarnation.
     pub scale: Option<Vec3>,
+    /// Other fineness of its field: a new incarnation.
+    pub params: Option<FieldParams>,
     /// Whether a motion stream may move it.
     pub moving: Option<bool>,
     /// Factor on stiffness and damping, 0..=1.
@@ -120,10 +123,12 @@ pub enum Edit {
         /// The new tool.
         tool: ToolSpec,
     },
-    /// Changes how the device's space lies in the scene.
+    /// Changes how the device's space lies in the scene; `None` keeps.
     SetMapping {
-        /// The new mapping.
-        mapping: DeviceMapping,
+        /// Pose of the device's frame in the scene.
+        device_in_scene: Option<Pose>,
+        /// Scene metres per device metre.
+        workspace_scale: Option<f64>,
     },
     /// Scales stiffness and damping of every object of a session that is not persistent (fading out).
     FadeOwned {

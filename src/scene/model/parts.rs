@@ -120,6 +120,8 @@ pub struct ObjectSpec {
     pub pose: Pose,
     /// Scale along the geometry's axes; negative factors mirror.
     pub scale: Vec3,
+    /// Fineness of its field; `None` takes the geometry's.
+    pub params: Option<FieldParams>,
     /// True when a motion stream may move it.
     pub moving: bool,
 }
@@ -129,7 +131,7 @@ pub struct ObjectSpec {
 pub struct Object {
     /// Identity.
     pub meta: Meta,
-    /// New whenever geometry, scale or method change.
+    /// New whenever geometry, scale, fineness or method change.
     pub incarnation: u32,
     /// Index of the servo's state for this object; kept while the object lives.
     pub slot: u16,
@@ -143,6 +145,8 @@ pub struct Object {
     pub pose: Pose,
     /// Scale along the geometry's axes; negative factors mirror.
     pub scale: Vec3,
+    /// Fineness of its field; `None` takes the geometry's.
+    pub params: Option<FieldParams>,
     /// Factor on stiffness and damping, 0..=1: objects fade in and out with it.
     pub gain: f64,
 }
@@ -157,10 +161,10 @@ pub enum ToolSpec {
         /// Pose of the tool frame in the device's tool-point frame.
         offset: Pose,
     },
-    /// A sampled mesh.
+    /// The sampled mesh of a geometry, which the tool keeps when the geometry is removed.
     Mesh {
-        /// The mesh.
-        mesh: Arc<SourceMesh>,
+        /// The geometry.
+        geometry: super::Ref,
         /// Scale along the mesh's axes.
         scale: Vec3,
         /// Number of surface points asked for.
