@@ -9,6 +9,7 @@ pub mod mass;
 pub mod mesh;
 pub mod pose;
 pub mod shapes;
+pub mod simd;
 pub mod winding;
 
 pub use mesh::TriMesh;

@@ -3,6 +3,7 @@
 //! One sign convention in the whole code, that of Voxmap-PointShell (Sagardia et al. 2014): values are *depth*,
 //! **positive inside, negative outside**, in metres; the gradient therefore points inwards.
 
+pub(crate) mod block;
 pub mod build;
 pub mod sample;
 

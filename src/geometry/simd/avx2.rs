@@ -1,0 +1,144 @@
+//! Sixteen lanes in two AVX2 registers.
+
+use super::{LANES, Simd};
+use std::arch::x86_64::*;
+
+/// Proof that the CPU has AVX2.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2(());
+
+impl Avx2 {
+    /// The token, where the CPU and the operating system support AVX2.
+    #[inline]
+    pub(crate) fn detect() -> Option<Self> {
+        is_x86_feature_detected!("avx2").then_some(Self(()))
+    }
+}
+
+/// Wraps intrinsics: holding the token proves the CPU feature.
+macro_rules! op {
+    ($e:expr) => {{
+        // SAFETY: `self` exists only where `detect` found AVX2; memory operands are references to 16 values.
+        #[allow(unused_unsafe)]
+        unsafe {
+            $e
+        }
+    }};
+}
+
+/// The same intrinsic on both halves.
+macro_rules! both {
+    ($f:ident($($a:ident),*)) => { op!([$f($($a[0]),*), $f($($a[1]),*)]) };
+}
+
+impl Simd for Avx2 {
+    type F = [__m256; 2];
+    type I = [__m256i; 2];
+
+    #[inline(always)]
+    fn splat(self, v: f32) -> Self::F {
+        op!([_mm256_set1_ps(v); 2])
+    }
+    #[inline(always)]
+    fn isplat(self, v: i32) -> Self::I {
+        op!([_mm256_set1_epi32(v); 2])
+    }
+    #[inline(always)]
+    fn load(self, v: &[f32; LANES]) -> Self::F {
+        op!([_mm256_loadu_ps(v.as_ptr()), _mm256_loadu_ps(v.as_ptr().add(8))])
+    }
+    #[inline(always)]
+    fn store(self, v: Self::F, out: &mut [f32; LANES]) {
+        op!({
+            _mm256_storeu_ps(out.as_mut_ptr(), v[0]);
+            _mm256_storeu_ps(out.as_mut_ptr().add(8), v[1]);
+        })
+    }
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        both!(_mm256_add_ps(a, b))
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        both!(_mm256_sub_ps(a, b))
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        both!(_mm256_mul_ps(a, b))
+    }
+    #[inline(always)]
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        both!(_mm256_min_ps(a, b))
+    }
+    #[inline(always)]
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        both!(_mm256_max_ps(a, b))
+    }
+    #[inline(always)]
+    fn sqrt(self, a: Self::F) -> Self::F {
+        both!(_mm256_sqrt_ps(a))
+    }
+    #[inline(always)]
+    fn gt_bits(self, a: Self::F, b: Self::F) -> u16 {
+        op!({
+            let low = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(a[0], b[0]));
+            let high = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(a[1], b[1]));
+            (low | (high << 8)) as u16
+        })
+    }
+    #[inline(always)]
+    fn select_le(self, a: Self::F, b: Self::F, x: Self::F, y: Self::F) -> Self::F {
+        op!([
+            _mm256_blendv_ps(y[0], x[0], _mm256_cmp_ps::<_CMP_LE_OQ>(a[0], b[0])),
+            _mm256_blendv_ps(y[1], x[1], _mm256_cmp_ps::<_CMP_LE_OQ>(a[1], b[1])),
+        ])
+    }
+    #[inline(always)]
+    fn trunc(self, a: Self::F) -> Self::I {
+        both!(_mm256_cvttps_epi32(a))
+    }
+    #[inline(always)]
+    fn to_f32(self, a: Self::I) -> Self::F {
+        both!(_mm256_cvtepi32_ps(a))
+    }
+    #[inline(always)]
+    fn iadd(self, a: Self::I, b: Self::I) -> Self::I {
+        both!(_mm256_add_epi32(a, b))
+    }
+    #[inline(always)]
+    fn imul(self, a: Self::I, b: Self::I) -> Self::I {
+        both!(_mm256_mullo_epi32(a, b))
+    }
+    #[inline(always)]
+    fn imin(self, a: Self::I, b: Self::I) -> Self::I {
+        both!(_mm256_min_epi32(a, b))
+    }
+    #[inline(always)]
+    unsafe fn gather_pairs(self, data: &[i16], index: Self::I) -> (Self::F, Self::F) {
+        // SAFETY: one 32-bit load of a lane covers data[i] and data[i + 1]; the caller promises that both exist,
+        // so no load leaves the slice. The token proves AVX2.
+        unsafe {
+            let base = data.as_ptr().cast();
+            let pair =
+                [_mm256_i32gather_epi32::<2>(base, index[0]), _mm256_i32gather_epi32::<2>(base, index[1])];
+            let low = pair.map(|p| _mm256_cvtepi32_ps(_mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(p))));
+            (low, pair.map(|p| _mm256_cvtepi32_ps(_mm256_srai_epi32::<16>(p))))
+        }
+    }
+    #[inline(always)]
+    fn accumulate(self, a: Self::F, acc: &mut [f64; LANES]) {
+        let (chunks, _) = acc.as_chunks_mut::<4>();
+        op!({
+            let quarters = [
+                _mm256_castps256_ps128(a[0]),
+                _mm256_extractf128_ps::<1>(a[0]),
+                _mm256_castps256_ps128(a[1]),
+                _mm256_extractf128_ps::<1>(a[1]),
+            ];
+            for (out, quarter) in chunks.iter_mut().zip(quarters) {
+                let sum = _mm256_add_pd(_mm256_loadu_pd(out.as_ptr()), _mm256_cvtps_pd(quarter));
+                _mm256_storeu_pd(out.as_mut_ptr(), sum);
+            }
+        })
+    }
+}

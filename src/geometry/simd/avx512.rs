@@ -1,0 +1,122 @@
+//! Sixteen lanes in one AVX-512 register.
+
+use super::{LANES, Simd};
+use std::arch::x86_64::*;
+
+/// Proof that the CPU has AVX-512F.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512(());
+
+impl Avx512 {
+    /// The token, where the CPU and the operating system support AVX-512F.
+    #[inline]
+    pub(crate) fn detect() -> Option<Self> {
+        is_x86_feature_detected!("avx512f").then_some(Self(()))
+    }
+}
+
+/// Wraps an intrinsic: holding the token proves the CPU feature.
+macro_rules! op {
+    ($e:expr) => {{
+        // SAFETY: `self` exists only where `detect` found AVX-512F; memory operands are references to 16 values.
+        #[allow(unused_unsafe)]
+        unsafe {
+            $e
+        }
+    }};
+}
+
+impl Simd for Avx512 {
+    type F = __m512;
+    type I = __m512i;
+
+    #[inline(always)]
+    fn splat(self, v: f32) -> Self::F {
+        op!(_mm512_set1_ps(v))
+    }
+    #[inline(always)]
+    fn isplat(self, v: i32) -> Self::I {
+        op!(_mm512_set1_epi32(v))
+    }
+    #[inline(always)]
+    fn load(self, v: &[f32; LANES]) -> Self::F {
+        op!(_mm512_loadu_ps(v.as_ptr()))
+    }
+    #[inline(always)]
+    fn store(self, v: Self::F, out: &mut [f32; LANES]) {
+        op!(_mm512_storeu_ps(out.as_mut_ptr(), v))
+    }
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(_mm512_add_ps(a, b))
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(_mm512_sub_ps(a, b))
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(_mm512_mul_ps(a, b))
+    }
+    #[inline(always)]
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(_mm512_min_ps(a, b))
+    }
+    #[inline(always)]
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(_mm512_max_ps(a, b))
+    }
+    #[inline(always)]
+    fn sqrt(self, a: Self::F) -> Self::F {
+        op!(_mm512_sqrt_ps(a))
+    }
+    #[inline(always)]
+    fn gt_bits(self, a: Self::F, b: Self::F) -> u16 {
+        op!(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(a, b))
+    }
+    #[inline(always)]
+    fn select_le(self, a: Self::F, b: Self::F, x: Self::F, y: Self::F) -> Self::F {
+        op!(_mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LE_OQ>(a, b), y, x))
+    }
+    #[inline(always)]
+    fn trunc(self, a: Self::F) -> Self::I {
+        op!(_mm512_cvttps_epi32(a))
+    }
+    #[inline(always)]
+    fn to_f32(self, a: Self::I) -> Self::F {
+        op!(_mm512_cvtepi32_ps(a))
+    }
+    #[inline(always)]
+    fn iadd(self, a: Self::I, b: Self::I) -> Self::I {
+        op!(_mm512_add_epi32(a, b))
+    }
+    #[inline(always)]
+    fn imul(self, a: Self::I, b: Self::I) -> Self::I {
+        op!(_mm512_mullo_epi32(a, b))
+    }
+    #[inline(always)]
+    fn imin(self, a: Self::I, b: Self::I) -> Self::I {
+        op!(_mm512_min_epi32(a, b))
+    }
+    #[inline(always)]
+    unsafe fn gather_pairs(self, data: &[i16], index: Self::I) -> (Self::F, Self::F) {
+        // SAFETY: one 32-bit load of a lane covers data[i] and data[i + 1]; the caller promises that both exist,
+        // so no load leaves the slice. The token proves AVX-512F.
+        unsafe {
+            let pair = _mm512_i32gather_epi32::<2>(index, data.as_ptr().cast());
+            let low = _mm512_srai_epi32::<16>(_mm512_slli_epi32::<16>(pair));
+            (_mm512_cvtepi32_ps(low), _mm512_cvtepi32_ps(_mm512_srai_epi32::<16>(pair)))
+        }
+    }
+    #[inline(always)]
+    fn accumulate(self, a: Self::F, acc: &mut [f64; LANES]) {
+        let (low, high) = acc.split_at_mut(LANES / 2);
+        op!({
+            let high_half = _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(_mm512_castps_pd(a)));
+            let l = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+            let h = _mm512_cvtps_pd(high_half);
+            _mm512_storeu_pd(low.as_mut_ptr(), _mm512_add_pd(_mm512_loadu_pd(low.as_ptr()), l));
+            _mm512_storeu_pd(high.as_mut_ptr(), _mm512_add_pd(_mm512_loadu_pd(high.as_ptr()), h));
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! Sixteen `f32` lanes, three implementations, one answer.
+//!
+//! A kernel is written once over [`Simd`] and compiled three times (plain Rust, AVX2, AVX-512F). Every operation
+//! is an IEEE-exact one (add, subtract, multiply, square root, compare, exact integer work): no fused
+//! multiply-add, no approximate reciprocal. The order of operations is that of the source, so all three give the
+//! same bits.
+
+mod avx2;
+mod avx512;
+mod scalar;
+
+pub(crate) use avx2::Avx2;
+pub(crate) use avx512::Avx512;
+pub(crate) use scalar::Scalar;
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Number of lanes of every implementation; arrays that kernels read are padded to a multiple of it.
+pub const LANES: usize = 16;
+
+/// Which implementation answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum SimdLevel {
+    /// Plain Rust: every CPU.
+    Scalar = 1,
+    /// AVX2: two registers of eight lanes.
+    Avx2 = 2,
+    /// AVX-512F: one register of sixteen lanes.
+    Avx512 = 3,
+}
+
+impl std::fmt::Display for SimdLevel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+        })
+    }
+}
+
+impl SimdLevel {
+    /// All levels, slowest first.
+    pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512];
+
+    /// True when this CPU (and its operating system) can run the level. Real-time safe.
+    pub fn available(self) -> bool {
+        match self {
+            Self::Scalar => true,
+            Self::Avx2 => Avx2::detect().is_some(),
+            Self::Avx512 => Avx512::detect().is_some(),
+        }
+    }
+}
+
+/// 0 = not chosen yet.
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+/// The level that kernels use: the best one this CPU has, chosen once, or what [`force`] said. Real-time safe.
+#[inline]
+pub fn level() -> SimdLevel {
+    match CHOSEN.load(Ordering::Relaxed) {
+        1 => SimdLevel::Scalar,
+        2 => SimdLevel::Avx2,
+        3 => SimdLevel::Avx512,
+        _ => choose(),
+    }
+}
+
+#[cold]
+fn choose() -> SimdLevel {
+    let best = SimdLevel::ALL.into_iter().rev().find(|l| l.available()).unwrap_or(SimdLevel::Scalar);
+    CHOSEN.store(best as u8, Ordering::Relaxed);
+    best
+}
+
+/// Makes every kernel use `level` from now on; `None` returns to the best one. Results are the same bits either
+/// way, only the speed changes. Returns false, and changes nothing, where the CPU lacks the level.
+pub fn force(level: Option<SimdLevel>) -> bool {
+    match level {
+        None => {
+            choose();
+            true
+        }
+        Some(l) if l.available() => {
+            CHOSEN.store(l as u8, Ordering::Relaxed);
+            true
+        }
+        Some(_) => false,
+    }
+}
+
+/// Sixteen-lane arithmetic. The value that implements it is a token: holding one proves that the CPU has the
+/// instructions, which is what makes the methods safe to call.
+///
+/// `min` and `max` follow the x86 rule: the second operand is returned when either is NaN.
+pub(crate) trait Simd: Copy {
+    /// 16 x f32.
+    type F: Copy;
+    /// 16 x i32.
+    type I: Copy;
+
+    fn splat(self, v: f32) -> Self::F;
+    fn isplat(self, v: i32) -> Self::I;
+    fn load(self, v: &[f32; LANES]) -> Self::F;
+    fn store(self, v: Self::F, out: &mut [f32; LANES]);
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F;
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    /// a < b ? a : b
+    fn min(self, a: Self::F, b: Self::F) -> Self::F;
+    /// a > b ? a : b
+    fn max(self, a: Self::F, b: Self::F) -> Self::F;
+    fn sqrt(self, a: Self::F) -> Self::F;
+    /// Lane-wise `a > b`, bit i for lane i; false for NaN.
+    fn gt_bits(self, a: Self::F, b: Self::F) -> u16;
+    /// Lane-wise `a <= b ? x : y`; `y` for NaN.
+    fn select_le(self, a: Self::F, b: Self::F, x: Self::F, y: Self::F) -> Self::F;
+    /// Towards zero; the lanes must lie in the range of i32.
+    fn trunc(self, a: Self::F) -> Self::I;
+    fn to_f32(self, a: Self::I) -> Self::F;
+    fn iadd(self, a: Self::I, b: Self::I) -> Self::I;
+    fn imul(self, a: Self::I, b: Self::I) -> Self::I;
+    fn imin(self, a: Self::I, b: Self::I) -> Self::I;
+    /// `(data[i], data[i + 1])` of each lane as f32.
+    ///
+    /// # Safety
+    /// Each lane of `index` must be in `0..data.len() - 1`.
+    unsafe fn gather_pairs(self, data: &[i16], index: Self::I) -> (Self::F, Self::F);
+    /// Adds lane i to `acc[i]` in f64.
+    fn accumulate(self, a: Self::F, acc: &mut [f64; LANES]);
+}
+
+/// Calls the generic function `$f(token, args...)` compiled for `$level`; falls back to plain Rust where the CPU
+/// lacks the level.
+macro_rules! dispatch {
+    ($level:expr, $f:ident ( $($arg:ident : $ty:ty),* ) $(-> $ret:ty)?) => {{
+        use $crate::geometry::simd::{Avx2, Avx512, Scalar, SimdLevel};
+        #[target_feature(enable = "avx512f")]
+        fn with_avx512(token: Avx512, $($arg: $ty),*) $(-> $ret)? { $f(token, $($arg),*) }
+        #[target_feature(enable = "avx2")]
+        fn with_avx2(token: Avx2, $($arg: $ty),*) $(-> $ret)? { $f(token, $($arg),*) }
+        match $level {
+            SimdLevel::Avx512 => match Avx512::detect() {
+                // SAFETY: the token exists, so the CPU has AVX-512F.
+                Some(token) => unsafe { with_avx512(token, $($arg),*) },
+                None => $f(Scalar, $($arg),*),
+            },
+            SimdLevel::Avx2 => match Avx2::detect() {
+                // SAFETY: the token exists, so the CPU has AVX2.
+                Some(token) => unsafe { with_avx2(token, $($arg),*) },
+                None => $f(Scalar, $($arg),*),
+            },
+            SimdLevel::Scalar => $f(Scalar, $($arg),*),
+        }
+    }};
+}
+pub(crate) use dispatch;

@@ -1,0 +1,105 @@
+//! Sixteen lanes in plain Rust; also the definition that the others are tested against.
+
+use super::{LANES, Simd};
+
+/// The token of the plain implementation: always available.
+#[derive(Clone, Copy)]
+pub(crate) struct Scalar;
+
+#[inline(always)]
+fn zip(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
+    std::array::from_fn(|i| f(a[i], b[i]))
+}
+
+impl Simd for Scalar {
+    type F = [f32; LANES];
+    type I = [i32; LANES];
+
+    #[inline(always)]
+    fn splat(self, v: f32) -> Self::F {
+        [v; LANES]
+    }
+    #[inline(always)]
+    fn isplat(self, v: i32) -> Self::I {
+        [v; LANES]
+    }
+    #[inline(always)]
+    fn load(self, v: &[f32; LANES]) -> Self::F {
+        *v
+    }
+    #[inline(always)]
+    fn store(self, v: Self::F, out: &mut [f32; LANES]) {
+        *out = v;
+    }
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        zip(a, b, |a, b| a + b)
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        zip(a, b, |a, b| a - b)
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        zip(a, b, |a, b| a * b)
+    }
+    #[inline(always)]
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        zip(a, b, |a, b| if a < b { a } else { b })
+    }
+    #[inline(always)]
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        zip(a, b, |a, b| if a > b { a } else { b })
+    }
+    #[inline(always)]
+    fn sqrt(self, a: Self::F) -> Self::F {
+        a.map(f32::sqrt)
+    }
+    #[inline(always)]
+    fn gt_bits(self, a: Self::F, b: Self::F) -> u16 {
+        (0..LANES).fold(0, |m, i| m | (u16::from(a[i] > b[i]) << i))
+    }
+    #[inline(always)]
+    fn select_le(self, a: Self::F, b: Self::F, x: Self::F, y: Self::F) -> Self::F {
+        std::array::from_fn(|i| if a[i] <= b[i] { x[i] } else { y[i] })
+    }
+    #[inline(always)]
+    fn trunc(self, a: Self::F) -> Self::I {
+        a.map(|v| v as i32)
+    }
+    #[inline(always)]
+    fn to_f32(self, a: Self::I) -> Self::F {
+        a.map(|v| v as f32)
+    }
+    #[inline(always)]
+    fn iadd(self, a: Self::I, b: Self::I) -> Self::I {
+        std::array::from_fn(|i| a[i].wrapping_add(b[i]))
+    }
+    #[inline(always)]
+    fn imul(self, a: Self::I, b: Self::I) -> Self::I {
+        std::array::from_fn(|i| a[i].wrapping_mul(b[i]))
+    }
+    #[inline(always)]
+    fn imin(self, a: Self::I, b: Self::I) -> Self::I {
+        std::array::from_fn(|i| a[i].min(b[i]))
+    }
+    #[inline(always)]
+    unsafe fn gather_pairs(self, data: &[i16], index: Self::I) -> (Self::F, Self::F) {
+        let mut out = ([0.0; LANES], [0.0; LANES]);
+        for lane in 0..LANES {
+            let i = index[lane] as usize;
+            debug_assert!(i + 1 < data.len());
+            // SAFETY: the caller promises 0 <= i and i + 1 < data.len().
+            let (a, b) = unsafe { (*data.get_unchecked(i), *data.get_unchecked(i + 1)) };
+            out.0[lane] = f32::from(a);
+            out.1[lane] = f32::from(b);
+        }
+        out
+    }
+    #[inline(always)]
+    fn accumulate(self, a: Self::F, acc: &mut [f64; LANES]) {
+        for lane in 0..LANES {
+            acc[lane] += f64::from(a[lane]);
+        }
+    }
+}
