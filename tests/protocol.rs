@@ -278,11 +278,11 @@ fn golden_json_requests() {
 
     let text = r#"{"edits":[
         {"op":"material.set","name":"wood","stiffness":800.0},
-        {"op":"mesh.load","name":"bunny","source":{"path":"/srv/bunny.ply"},"format":"ply","unit":"m"},
+        {"op":"mesh.load","name":"bunny","source":{"path":"/srv/bunny.ply"},"format":"ply","unit":"m",
+         "resolution":{"longest":128}},
         {"op":"mesh.load","name":"b2","source":"descriptor","format":"stl","unit":"mm","scale":2.0,"strict":true},
         {"op":"object.create","name":"b","mesh":"bunny","material":"wood",
-         "pose":{"position":[0.0,0.1,0.0],"orientation":[0.0,0.0,0.0,1.0]},"moving":true,
-         "resolution":{"longest":128}},
+         "pose":{"position":[0.0,0.1,0.0],"orientation":[0.0,0.0,0.0,1.0]},"moving":true},
         {"op":"object.update","object":"b","pose":{"position":[0.0,0.2,0.0]}},
         {"op":"object.delete","object":7},
         {"op":"tool.set","tool":{"sphere":{"radius":0.005}}},
@@ -297,11 +297,13 @@ fn golden_json_requests() {
             material: None,
             pose: Some(PoseJson { position: [0.0, 0.2, 0.0], orientation: [0.0, 0.0, 0.0, 1.0] }),
             mesh: None,
-            resolution: None,
+            scale: None,
+            moving: None,
+            persistent: None,
         }
     );
     assert_eq!(t.edits[5], Edit::ObjectDelete { object: ObjectRef::Id(7) });
-    assert_eq!(t.edits[6], Edit::ToolSet { tool: ToolJson::Sphere { radius: 0.005 } });
+    assert_eq!(t.edits[6], Edit::ToolSet { tool: ToolJson::Sphere { radius: 0.005, offset: None } });
     // Written and read again, it is the same.
     let again: Transaction =
         serde_json::from_value(serde_json::to_value(&t).expect("writes")).expect("reads");

@@ -1,1 +1,10 @@
 //! The tokio control plane: supervisor, socket server, motion and telemetry over UDP, scene service.
+//!
+//! Nothing here runs on the servo's core. The servo is reached through [`servo::handle`](crate::servo::handle)
+//! only, and only from the bridge's thread.
+
+pub mod lines;
+pub mod outbox;
+pub mod peer;
+pub mod socket;
+pub mod throttle;

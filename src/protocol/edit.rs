@@ -90,6 +90,9 @@ pub enum ToolJson {
     Sphere {
         /// Radius, m.
         radius: f64,
+        /// Pose of the tool frame in the device's tool-point frame.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        offset: Option<PoseJson>,
     },
     /// A loaded mesh, sampled into points.
     Mesh {
@@ -98,6 +101,9 @@ pub enum ToolJson {
         /// Number of points; the daemon's default when absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         points: Option<u32>,
+        /// Factors along the mesh's axes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scale: Option<[f64; 3]>,
         /// Pose of the tool frame in the device's tool-point frame.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         offset: Option<PoseJson>,
@@ -121,6 +127,9 @@ pub enum Edit {
         /// Damping of such a contact, N·s/m.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         damping: Option<f64>,
+        /// True keeps a new material when its session ends.
+        #[serde(default)]
+        persistent: bool,
     },
     /// Deletes a material that nothing uses.
     #[serde(rename = "material.delete")]
@@ -148,6 +157,12 @@ pub enum Edit {
         /// Vertices closer than this are welded, m.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         weld_tolerance: Option<f64>,
+        /// Fineness of its distance field; the daemon's default when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resolution: Option<Resolution>,
+        /// True keeps the mesh when its session ends.
+        #[serde(default)]
+        persistent: bool,
     },
     /// Deletes a mesh that nothing uses.
     #[serde(rename = "mesh.delete")]
@@ -173,9 +188,9 @@ pub enum Edit {
         /// True keeps the object when its session ends.
         #[serde(default)]
         persistent: bool,
-        /// Fineness of its field; the daemon's default when absent.
+        /// Factors along the mesh's axes; negative ones mirror.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        resolution: Option<Resolution>,
+        scale: Option<[f64; 3]>,
     },
     /// Changes an object; what is absent stays.
     #[serde(rename = "object.update")]
@@ -191,9 +206,15 @@ pub enum Edit {
         /// New mesh.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mesh: Option<String>,
-        /// New fineness.
+        /// New factors along the mesh's axes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        resolution: Option<Resolution>,
+        scale: Option<[f64; 3]>,
+        /// Whether a motion stream may move it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        moving: Option<bool>,
+        /// Whether it outlives its session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        persistent: Option<bool>,
     },
     /// Deletes an object, touched or not.
     #[serde(rename = "object.delete")]
@@ -217,11 +238,14 @@ pub enum Edit {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scale: Option<f64>,
     },
+    /// Removes all objects, materials and meshes; tool and placing stay. Admins only.
+    #[serde(rename = "scene.clear")]
+    SceneClear {},
 }
 
 impl Edit {
     /// Names of all edits, which are methods too.
-    pub const OPS: [&'static str; 9] = [
+    pub const OPS: [&'static str; 10] = [
         "material.set",
         "material.delete",
         "mesh.load",
@@ -231,5 +255,6 @@ impl Edit {
         "object.delete",
         "tool.set",
         "device.place",
+        "scene.clear",
     ];
 }
