@@ -157,13 +157,8 @@ impl Compiler {
         }
         self.store().shrink(self.cap, &built);
         let mapping = scene.mapping();
-        let snapshot = Snapshot {
-            generation: scene.revision(),
-            tool,
-            objects,
-            device_in_scene: mapping.device_in_scene,
-            workspace_scale: mapping.workspace_scale,
-        };
+        let snapshot =
+            Snapshot::new(scene.revision(), tool, objects, mapping.device_in_scene, mapping.workspace_scale);
         Ok((snapshot, report))
     }
 

@@ -1,7 +1,11 @@
 //! Scenes: the editable model (control side), its compilation into immutable snapshots, and the exchange that
 //! hands snapshots to the servo.
 
+mod atomic;
+pub(crate) mod broad;
 pub mod compile;
 pub mod exchange;
+#[cfg(test)]
+mod exchange_tests;
 pub mod model;
 pub mod snapshot;

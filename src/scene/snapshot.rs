@@ -1,5 +1,6 @@
 //! The immutable scene that the servo feels. Built on the control side, adopted whole, freed by the control side.
 
+pub use super::broad::Broad;
 use crate::contact::{Material, ObjectShape, ToolShape};
 use crate::geometry::Pose;
 use std::sync::Arc;
@@ -60,6 +61,23 @@ pub struct Snapshot {
     pub device_in_scene: Pose,
     /// Scene metres per device metre (workspace scaling); forces keep the rendered N/m.
     pub workspace_scale: f64,
+    /// Bounding balls for the broad phase, and what changed when.
+    pub broad: Broad,
+}
+
+impl Snapshot {
+    /// A snapshot of the given objects (sorted here by slot) with its broad phase. O(objects); control side.
+    pub fn new(
+        generation: u64,
+        tool: Arc<Tool>,
+        mut objects: Box<[SnapshotObject]>,
+        device_in_scene: Pose,
+        workspace_scale: f64,
+    ) -> Self {
+        objects.sort_unstable_by_key(|o| o.slot);
+        let broad = Broad::new(&objects, generation);
+        Self { generation, tool, objects, device_in_scene, workspace_scale, broad }
+    }
 }
 
 /// A pose of a moving object with the time at which it held, mapped to the servo's clock.

@@ -4,6 +4,8 @@
 //! [`handle`] is the control side's whole view of it.
 
 pub mod clock;
+mod config;
+mod flags;
 pub mod handle;
 pub mod record;
 pub mod rt;

@@ -89,6 +89,76 @@ pub enum Fault {
     Panic,
 }
 
+impl ServoState {
+    /// All of them, in the order of their codes.
+    pub const ALL: [Self; 7] = [
+        Self::Absent,
+        Self::Booting,
+        Self::Uncalibrated,
+        Self::Idle,
+        Self::Armed,
+        Self::Rendering,
+        Self::Fault,
+    ];
+
+    /// The value with this code (`as u8`); an unknown code reads as `Fault`, the safe side. Real-time safe.
+    #[inline]
+    pub fn from_u8(code: u8) -> Self {
+        Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Fault)
+    }
+}
+
+impl ZeroReason {
+    /// All of them, in the order of their codes.
+    pub const ALL: [Self; 14] = [
+        Self::None,
+        Self::NoDevice,
+        Self::NotReady,
+        Self::NotArmed,
+        Self::ArmingGate,
+        Self::Disarmed,
+        Self::LeaseLost,
+        Self::MotionStopped,
+        Self::StaleSample,
+        Self::Fault,
+        Self::NoContact,
+        Self::NoScene,
+        Self::Clutch,
+        Self::Shutdown,
+    ];
+
+    /// The value with this code (`as u8`); an unknown code reads as `Fault`, the safe side. Real-time safe.
+    #[inline]
+    pub fn from_u8(code: u8) -> Self {
+        Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Fault)
+    }
+}
+
+impl Fault {
+    /// All of them, in the order of their codes.
+    pub const ALL: [Self; 13] = [
+        Self::None,
+        Self::NonFiniteSample,
+        Self::NonFiniteForce,
+        Self::PoseJump,
+        Self::Velocity,
+        Self::Workspace,
+        Self::Stale,
+        Self::DeviceGone,
+        Self::WriteFailed,
+        Self::Overrun,
+        Self::Suspended,
+        Self::ControlDead,
+        Self::Panic,
+    ];
+
+    /// The value with this code (`as u8`); an unknown code reads as `Panic`, the safe side. Real-time safe.
+    #[inline]
+    pub fn from_u8(code: u8) -> Self {
+        Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Panic)
+    }
+}
+
 /// One tick, as the telemetry ring and recordings carry it. Plain data.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct TickRecord {
@@ -180,3 +250,22 @@ pub const FLAG_ADOPTED: u32 = 256;
 pub const FLAG_RETURN_FULL: u32 = 512;
 /// A stale sample was held.
 pub const FLAG_HELD_SAMPLE: u32 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_come_back() {
+        for (i, v) in ServoState::ALL.iter().enumerate() {
+            assert_eq!((*v as usize, ServoState::from_u8(i as u8)), (i, *v));
+        }
+        for (i, v) in ZeroReason::ALL.iter().enumerate() {
+            assert_eq!((*v as usize, ZeroReason::from_u8(i as u8)), (i, *v));
+        }
+        for (i, v) in Fault::ALL.iter().enumerate() {
+            assert_eq!((*v as usize, Fault::from_u8(i as u8)), (i, *v));
+        }
+        assert_eq!(ServoState::from_u8(200), ServoState::Fault);
+    }
+}

@@ -1,0 +1,142 @@
+//! Requests that no full queue can lose, and the servo's running counters: plain atomics shared by both sides.
+
+use super::record::{Fault, ServoState, ZeroReason};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64};
+
+#[derive(Debug, Default)]
+struct Shared {
+    disarms: AtomicU64,
+    stop: AtomicBool,
+    continued: AtomicBool,
+    fault: AtomicU8,
+}
+
+/// Requests to the servo that bypass the command ring. Every method is one atomic operation: lock-free,
+/// async-signal-safe and real-time safe.
+#[derive(Clone, Debug, Default)]
+pub struct Flags(Arc<Shared>);
+
+impl Flags {
+    /// Takes the force away: ramp to zero, then idle. Arm commands sent before this call no longer count.
+    #[inline]
+    pub fn disarm(&self) {
+        self.0.disarms.fetch_add(1, AcqRel);
+    }
+
+    /// Ends the servo: ramp to zero, zero at the device, then its thread returns.
+    #[inline]
+    pub fn stop(&self) {
+        self.0.stop.store(true, Release);
+    }
+
+    /// True once [`stop`](Self::stop) was called.
+    #[inline]
+    pub fn stopping(&self) -> bool {
+        self.0.stop.load(Acquire)
+    }
+
+    /// For the SIGCONT handler: the process was stopped and goes on, which is a fault.
+    #[inline]
+    pub fn continued(&self) {
+        self.0.continued.store(true, Release);
+    }
+
+    /// Latches a fault from outside (a task panicked, the control plane died). The first one counts.
+    #[inline]
+    pub fn fault(&self, fault: Fault) {
+        let _ = self.0.fault.compare_exchange(0, fault as u8, AcqRel, Relaxed);
+    }
+
+    /// How often the force was taken away. Servo side and command stamps.
+    #[inline]
+    pub(super) fn disarms(&self) -> u64 {
+        self.0.disarms.load(Acquire)
+    }
+
+    /// The fault raised from outside since the last call, if any. Servo side.
+    #[inline]
+    pub(super) fn take_fault(&self) -> Fault {
+        if self.0.continued.load(Relaxed) && self.0.continued.swap(false, AcqRel) {
+            return Fault::Suspended;
+        }
+        if self.0.fault.load(Relaxed) == 0 {
+            return Fault::None;
+        }
+        Fault::from_u8(self.0.fault.swap(0, AcqRel))
+    }
+}
+
+/// Running counters of the servo, readable from any thread at any time; each is exact, together they may be a tick
+/// apart.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Ticks done.
+    pub ticks: AtomicU64,
+    /// Planned start of the last tick, ns on the servo clock.
+    pub planned_ns: AtomicU64,
+    /// Device samples seen so far (distinct ones).
+    pub samples: AtomicU64,
+    /// Writes that the device accepted.
+    pub writes: AtomicU64,
+    /// Samples lost.
+    pub lost: AtomicU64,
+    /// Periods skipped.
+    pub skipped: AtomicU64,
+    /// Ticks that started or ended late.
+    pub late: AtomicU64,
+    /// Ticks in which the wall-clock deadline ended a query.
+    pub deadlines: AtomicU64,
+    /// Ticks whose queries ran out of budget.
+    pub incomplete: AtomicU64,
+    /// Records dropped because the telemetry ring was full.
+    pub dropped: AtomicU64,
+    /// Snapshots adopted.
+    pub adopted: AtomicU64,
+    /// Ticks that left a mailbox alone because its return ring was full.
+    pub return_full: AtomicU64,
+    /// Heap allocations and frees counted inside ticks; 0 unless the counting allocator is installed.
+    pub heap: AtomicU64,
+    /// Generation felt.
+    pub generation: AtomicU64,
+    /// Session that holds the force, 0 = none.
+    pub owner: AtomicU64,
+    /// Largest wake error so far, ns.
+    pub wake_max_ns: AtomicI64,
+    /// Longest tick so far, ns.
+    pub compute_max_ns: AtomicU64,
+    pub(super) state: AtomicU8,
+    pub(super) zero: AtomicU8,
+    pub(super) fault: AtomicU8,
+    /// Exit of the servo thread: 0 running, 1 stopped, 2 panicked.
+    pub(super) ended: AtomicU32,
+}
+
+impl Counters {
+    /// State after the last tick.
+    pub fn state(&self) -> ServoState {
+        ServoState::from_u8(self.state.load(Acquire))
+    }
+
+    /// Why the force is zero, after the last tick.
+    pub fn zero(&self) -> ZeroReason {
+        ZeroReason::from_u8(self.zero.load(Acquire))
+    }
+
+    /// The latched fault.
+    pub fn fault(&self) -> Fault {
+        Fault::from_u8(self.fault.load(Acquire))
+    }
+
+    /// True once the servo thread has commanded its last zero and ended.
+    pub fn ended(&self) -> bool {
+        self.ended.load(Acquire) != 0
+    }
+}
+
+/// Adds to a counter that only this thread writes: no locked instruction.
+#[inline]
+pub(super) fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(n), Release);
+}
