@@ -7,5 +7,7 @@ pub mod compile;
 pub mod exchange;
 #[cfg(test)]
 mod exchange_tests;
+pub mod file;
 pub mod model;
+pub mod motion;
 pub mod snapshot;

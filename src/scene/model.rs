@@ -12,6 +12,8 @@ mod parts;
 #[cfg(test)]
 mod tests;
 
+pub(super) use lookup::check_scale;
+
 pub use edit::{Applied, Edit, EditError, EditErrorKind, ObjectPatch, Ref};
 pub use parts::{
     DeviceMapping, GeometryDef, GeometrySpec, MaterialDef, Meta, Method, Object, ObjectSpec, SourceMesh,

@@ -58,6 +58,23 @@ impl Default for PinShape {
     }
 }
 
+impl PinShape {
+    /// Whether the measures fit together.
+    ///
+    /// # Errors
+    /// What contradicts what.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let Self { radius: r, length, lead_in, key, key_length, head_side, head_length, .. } = *self;
+        let reach = key.map_or(r, |k| k.top.hypot(k.width / 2.0));
+        check_round(r, key, self.axial_step)?;
+        require(r > lead_in.1 && lead_in.0 > 0.0 && lead_in.1 >= 0.0, "lead-in does not fit the shank")?;
+        require(length > lead_in.0, "shank shorter than its lead-in")?;
+        require(head_side / 2.0 > reach && head_length > 0.0, "head does not cover the shank")?;
+        let fits = key.is_none() || (key_length > 0.0 && key_length < length - lead_in.0);
+        require(fits, "key does not fit the shank")
+    }
+}
+
 /// A block with a through bore along x, a chamfer at its +x mouth and a keyway along the whole bore.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HoleShape {
@@ -92,19 +109,41 @@ impl Default for HoleShape {
     }
 }
 
+impl HoleShape {
+    /// Whether the measures fit together.
+    ///
+    /// # Errors
+    /// What contradicts what.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let Self { radius: r, length, side, chamfer, key, .. } = *self;
+        let mouth = r + chamfer;
+        let reach = key.map_or(mouth, |k| k.top.hypot(k.width / 2.0));
+        check_round(r, key, self.axial_step)?;
+        require(side / 2.0 > reach, "block does not surround the bore")?;
+        require((0.0..length).contains(&chamfer), "chamfer does not fit the block")?;
+        require(key.is_none_or(|k| k.top > mouth), "keyway is no deeper than the chamfer")
+    }
+}
+
+fn require(fits: bool, or: &'static str) -> Result<(), &'static str> {
+    if fits { Ok(()) } else { Err(or) }
+}
+
+fn check_round(radius: f64, key: Option<Key>, axial_step: f64) -> Result<(), &'static str> {
+    require(radius > 0.0 && radius.is_finite(), "radius must be positive")?;
+    require(axial_step > 0.0, "axial step must be positive")?;
+    let Some(k) = key else { return Ok(()) };
+    require(k.width > 0.0 && k.width < 2.0 * radius * 0.7, "key wider than a quarter of the shank")?;
+    require(k.top > radius, "key inside the shank")
+}
+
 /// The pin as one closed mesh.
 ///
 /// # Panics
-/// When the measures contradict each other (see the fields of [`PinShape`]).
+/// When [`PinShape::check`] refuses the measures.
 pub fn keyed_pin(shape: &PinShape) -> TriMesh {
     let PinShape { radius: r, length, lead_in, key, key_length, head_side, head_length, .. } = *shape;
-    let reach = key.map_or(r, |k| k.top.hypot(k.width / 2.0));
-    assert!(r > lead_in.1 && lead_in.0 > 0.0 && lead_in.1 >= 0.0, "lead-in does not fit the shank");
-    assert!(head_side / 2.0 > reach && head_length > 0.0, "head does not cover the shank");
-    assert!(
-        key.is_none() || (key_length > 0.0 && key_length < length - lead_in.0),
-        "key does not fit the shank"
-    );
+    assert_eq!(shape.check(), Ok(()));
     let rays = Rays::new(shape.segments, r, key);
     let mut loft = Loft::new(shape.axial_step);
     loft.ring(-length, rays.circle(r - lead_in.1));
@@ -122,14 +161,11 @@ pub fn keyed_pin(shape: &PinShape) -> TriMesh {
 /// The block with its hole as one closed mesh.
 ///
 /// # Panics
-/// When the measures contradict each other (see the fields of [`HoleShape`]).
+/// When [`HoleShape::check`] refuses the measures.
 pub fn keyed_hole(shape: &HoleShape) -> TriMesh {
     let HoleShape { radius: r, length, side, chamfer, key, .. } = *shape;
     let mouth = r + chamfer;
-    let reach = key.map_or(mouth, |k| k.top.hypot(k.width / 2.0));
-    assert!(side / 2.0 > reach, "block does not surround the bore");
-    assert!((0.0..length).contains(&chamfer), "chamfer does not fit the block");
-    assert!(key.is_none_or(|k| k.top > mouth), "keyway is no deeper than the chamfer");
+    assert_eq!(shape.check(), Ok(()));
     let rays = Rays::new(shape.segments, r, key);
     let mut loft = Loft::new(shape.axial_step);
     // Outside first: with the outline anticlockwise about +x, rising x makes an outward surface, falling x a bore.
@@ -159,11 +195,6 @@ struct Rays {
 impl Rays {
     fn new(segments: u32, radius: f64, key: Option<Key>) -> Self {
         let n = segments.max(8).div_ceil(8) * 8;
-        assert!(radius > 0.0 && radius.is_finite(), "radius must be positive");
-        if let Some(k) = key {
-            assert!(k.width > 0.0 && k.width < 2.0 * radius * 0.7, "key wider than a quarter of the shank");
-            assert!(k.top > radius, "key inside the shank");
-        }
         // Rays closer to the foot than a quarter step would make slivers.
         let step = 2.0 * std::f64::consts::PI / f64::from(n);
         let foot = key.map_or(-1.0, |k| (k.width / 2.0 / radius).asin() + step / 4.0);
@@ -227,7 +258,6 @@ struct Loft {
 
 impl Loft {
     fn new(step: f64) -> Self {
-        assert!(step > 0.0, "axial step must be positive");
         Self { rings: Vec::new(), step }
     }
 

@@ -117,7 +117,7 @@ pub(super) fn check_pose(field: &'static str, pose: &Pose) -> Result<(), EditErr
     Ok(())
 }
 
-pub(super) fn check_scale(scale: &Vec3) -> Result<(), EditError> {
+pub(in crate::scene) fn check_scale(scale: &Vec3) -> Result<(), EditError> {
     if !finite(scale) {
         return Err(invalid("scale", "not finite"));
     }

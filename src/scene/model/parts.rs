@@ -41,6 +41,14 @@ impl SourceMesh {
         (self.mesh.vertices.len() * 24 + self.mesh.triangles.len() * 12) as u64
     }
 
+    /// The same mesh scaled once and for all.
+    pub fn rescaled(self: Arc<Self>, scale: &Vec3) -> Arc<Self> {
+        if *scale == Vec3::repeat(1.0) {
+            return self;
+        }
+        Self::new(self.scaled(scale), self.label.clone())
+    }
+
     /// The mesh multiplied by `scale` along its own axes. A mirroring scale flips the winding, so that the
     /// solid stays a solid.
     pub fn scaled(&self, scale: &Vec3) -> TriMesh {
