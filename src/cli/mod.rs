@@ -9,6 +9,7 @@ pub mod exit;
 pub mod inspect;
 pub mod plot;
 pub mod run;
+pub mod settings;
 pub mod simulate;
 pub mod zero;
 

@@ -81,10 +81,18 @@ pub struct Servo {
     pub budget_us: u32,
     /// Work units a tick; 0 = calibrate from `budget_us`.
     pub budget_units: u32,
+    /// Latest end of contact queries after the start of the tick, µs.
+    pub deadline_us: u32,
     /// Late ticks in a row that are a fault.
     pub late_in_a_row: u32,
     /// Late ticks in a second that are a fault.
     pub late_in_a_second: u32,
+    /// Gap between ticks that is a fault, s.
+    pub max_gap_s: f64,
+    /// Age of a sample at which the force ramps down, ticks.
+    pub stale_ticks: u32,
+    /// Time without a sample that is a fault, s.
+    pub stale_fault_s: f64,
 }
 
 impl Default for Servo {
@@ -96,8 +104,12 @@ impl Default for Servo {
             lock_memory: true,
             budget_us: 350,
             budget_units: 0,
-            late_in_a_row: 10,
+            deadline_us: 600,
+            late_in_a_row: 20,
             late_in_a_second: 200,
+            max_gap_s: 0.25,
+            stale_ticks: 2,
+            stale_fault_s: 0.25,
         }
     }
 }
@@ -112,8 +124,12 @@ impl Servo {
             lock_memory: t.or("lock_memory", d.lock_memory)?,
             budget_us: t.within("budget_us", d.budget_us, 10..=900)?,
             budget_units: t.or("budget_units", d.budget_units)?,
+            deadline_us: t.within("deadline_us", d.deadline_us, 20..=950)?,
             late_in_a_row: t.within("late_in_a_row", d.late_in_a_row, 1..=1000)?,
             late_in_a_second: t.within("late_in_a_second", d.late_in_a_second, 1..=1000)?,
+            max_gap_s: t.within("max_gap_s", d.max_gap_s, 0.005..=10.0)?,
+            stale_ticks: t.within("stale_ticks", d.stale_ticks, 1..=100)?,
+            stale_fault_s: t.within("stale_fault_s", d.stale_fault_s, 0.005..=10.0)?,
         })
     }
 }
@@ -140,14 +156,12 @@ pub struct Limits {
     pub velocity_m_s: f64,
     /// rad/s.
     pub angular_velocity_rad_s: f64,
+    /// Workspace radii.
+    pub workspace_factor: f64,
     /// N/s.
     pub slew_n_s: f64,
     /// N·m/s.
     pub slew_nm_s: f64,
-    /// N/m.
-    pub stiffness_n_m: f64,
-    /// N·m/rad.
-    pub stiffness_nm_rad: f64,
 }
 
 impl Default for Limits {
@@ -157,10 +171,9 @@ impl Default for Limits {
             torque_nm: 0.5,
             velocity_m_s: 2.0,
             angular_velocity_rad_s: 30.0,
-            slew_n_s: 4000.0,
-            slew_nm_s: 200.0,
-            stiffness_n_m: 5000.0,
-            stiffness_nm_rad: 20.0,
+            workspace_factor: 3.0,
+            slew_n_s: 2000.0,
+            slew_nm_s: 100.0,
         }
     }
 }
@@ -169,18 +182,17 @@ impl Limits {
     pub(super) fn read(t: &Table<'_>) -> Result<Self, SourceError> {
         let d = Self::default();
         Ok(Self {
-            force_n: t.within("force_n", d.force_n, 0.0..=100.0)?,
-            torque_nm: t.within("torque_nm", d.torque_nm, 0.0..=10.0)?,
+            force_n: t.within("force_n", d.force_n, 0.001..=100.0)?,
+            torque_nm: t.within("torque_nm", d.torque_nm, 0.0001..=10.0)?,
             velocity_m_s: t.within("velocity_m_s", d.velocity_m_s, 0.01..=20.0)?,
             angular_velocity_rad_s: t.within(
                 "angular_velocity_rad_s",
                 d.angular_velocity_rad_s,
                 0.1..=200.0,
             )?,
+            workspace_factor: t.within("workspace_factor", d.workspace_factor, 0.1..=10.0)?,
             slew_n_s: t.within("slew_n_s", d.slew_n_s, 1.0..=1e6)?,
             slew_nm_s: t.within("slew_nm_s", d.slew_nm_s, 0.01..=1e5)?,
-            stiffness_n_m: t.within("stiffness_n_m", d.stiffness_n_m, 1.0..=1e5)?,
-            stiffness_nm_rad: t.within("stiffness_nm_rad", d.stiffness_nm_rad, 0.01..=1e4)?,
         })
     }
 }
@@ -198,11 +210,20 @@ pub struct Arming {
     pub ramp_s: f64,
     /// s.
     pub release_s: f64,
+    /// s.
+    pub fade_s: f64,
 }
 
 impl Default for Arming {
     fn default() -> Self {
-        Self { small_force_n: 0.2, small_torque_nm: 0.02, ticks: 50, ramp_s: 0.5, release_s: 0.05 }
+        Self {
+            small_force_n: 0.2,
+            small_torque_nm: 0.01,
+            ticks: 50,
+            ramp_s: 0.3,
+            release_s: 0.03,
+            fade_s: 0.2,
+        }
     }
 }
 
@@ -214,7 +235,8 @@ impl Arming {
             small_torque_nm: t.within("small_torque_nm", d.small_torque_nm, 0.0001..=0.5)?,
             ticks: t.within("ticks", d.ticks, 1..=10_000)?,
             ramp_s: t.within("ramp_s", d.ramp_s, 0.01..=10.0)?,
-            release_s: t.within("release_s", d.release_s, 0.001..=1.0)?,
+            release_s: t.within("release_s", d.release_s, 0.02..=0.05)?,
+            fade_s: t.within("fade_s", d.fade_s, 0.001..=10.0)?,
         })
     }
 }

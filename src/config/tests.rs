@@ -57,7 +57,7 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[servo]\ncore = 4000\n", 2, "servo.core", "outside 0 to 1023"),
     ("[limits]\nforce_n = nan\n", 2, "limits.force_n", "not a finite number"),
     ("[limits]\nforce_n = 1e999\n", 2, "limits.force_n", "finite"),
-    ("[limits]\nforce_n = -1.0\n", 2, "limits.force_n", "outside 0 to 100"),
+    ("[limits]\nforce_n = -1.0\n", 2, "limits.force_n", "outside 0.001 to 100"),
     ("[limit]\n", 1, "limit", "did you mean 'limits'?"),
     ("servo = 3\n", 1, "servo", "expected a table, found an integer"),
     ("[servo]\nrequire_rt = 1\n", 2, "servo.require_rt", "expected true or false"),

@@ -1,0 +1,54 @@
+//! From the configuration file to the settings of the servo.
+
+use crate::config::Config;
+use crate::servo::handle::ServoConfig;
+
+/// The servo's settings. The budget is that of the configuration, 0 where it asks for a calibration, which the
+/// caller then puts in.
+pub fn servo(config: &Config) -> ServoConfig {
+    let (s, l, a) = (&config.servo, &config.limits, &config.arming);
+    ServoConfig {
+        budget_units: s.budget_units,
+        deadline_ns: Some(u64::from(s.deadline_us) * 1000),
+        max_force: l.force_n,
+        max_torque: l.torque_nm,
+        max_velocity: l.velocity_m_s,
+        max_angular_velocity: l.angular_velocity_rad_s,
+        workspace_factor: l.workspace_factor,
+        slew_force: l.slew_n_s,
+        slew_torque: l.slew_nm_s,
+        gate_force: a.small_force_n,
+        gate_torque: a.small_torque_nm,
+        gate_ticks: a.ticks,
+        ramp_up: a.ramp_s,
+        ramp_down: a.release_s,
+        fade: a.fade_s,
+        stale_ticks: s.stale_ticks,
+        stale_fault: s.stale_fault_s,
+        lease: config.control.lease_s,
+        late_in_row: s.late_in_a_row,
+        late_per_second: s.late_in_a_second,
+        max_gap: s.max_gap_s,
+        ..ServoConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_configuration_is_the_servo_s_default_with_limits_for_the_hand() {
+        let expect = ServoConfig { max_force: 10.0, max_torque: 0.5, lease: 1.0, ..ServoConfig::default() };
+        assert_eq!(servo(&Config::default()), expect);
+    }
+
+    #[test]
+    fn the_extremes_that_the_file_accepts_are_sound_for_the_servo() {
+        let low = "[limits]\nforce_n=0.001\ntorque_nm=0.0001\nvelocity_m_s=0.01\nworkspace_factor=0.1\n\
+                   slew_n_s=1\nslew_nm_s=0.01\n[arming]\nticks=1\nramp_s=0.01\nrelease_s=0.02\nfade_s=0.001\n\
+                   [servo]\nlate_in_a_row=1\nmax_gap_s=0.005\nstale_ticks=1\n[control]\nlease_s=0.02\n";
+        let config = Config::parse("low", low, std::path::Path::new("")).unwrap();
+        assert_eq!(servo(&config).problem(), None);
+    }
+}
