@@ -13,7 +13,7 @@
 //! haptics  -> contact, geometry
 //! scene    -> contact, geometry, config::source (scene files)
 //! device   -> geometry::pose
-//! servo    -> haptics, contact, geometry::pose, scene::{snapshot, exchange}, device
+//! servo    -> haptics, contact, geometry::pose, scene::{snapshot, exchange, broad}, device
 //! recording -> servo::record
 //! control  -> servo::{handle, record}, scene, device::{registry, profile}, protocol, config, recording
 //! cli      -> everything above
