@@ -1,8 +1,10 @@
 //! Haptic devices behind one trait. Drivers know poses and wrenches, nothing of scenes or control.
 //!
-//! A device frame is right-handed with its origin in the middle of the device's workspace, x to the user's right,
-//! y up... each profile states its own axes; wrenches are given at the device's tool point in that frame.
+//! The device frame is right-handed with its origin in the middle of the workspace: x to the user's right, y up,
+//! z towards the user. Wrenches are given at the device's tool point in that frame.
 
+pub mod dynamics;
+pub mod kinematics;
 pub mod profile;
 pub mod registry;
 pub mod simulated;

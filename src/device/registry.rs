@@ -1,1 +1,152 @@
 //! Names to devices: one ordered table of what can be opened.
+//!
+//! The profiles of `devices/` are part of the program; a directory of the user's may replace or add some.
+
+use super::profile::{Profile, ProfileError};
+use super::simulated::{Faults, HandScript, Probe, Setup, SimulatedDevice};
+use super::{Device, DeviceError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The shipped profiles: file name and text.
+const SHIPPED: [(&str, &str); 1] = [("ideal-6dof.toml", include_str!("../../devices/ideal-6dof.toml"))];
+
+/// Largest profile file that is read, bytes.
+const MAX_FILE: u64 = 256 * 1024;
+/// Most profile files in a directory.
+const MAX_FILES: usize = 256;
+
+/// How a device is to be opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// The user of a simulated device.
+    pub hand: HandScript,
+    /// Seed of everything random in a simulated device; `None` = the script's.
+    pub seed: Option<u64>,
+    /// Faults of a simulated device, besides those of the script.
+    pub faults: Faults,
+    /// Share of samples that a simulated device loses, 0 to 1.
+    pub drop_rate: f64,
+    /// Transport delays of a simulated device (read, write) instead of the profile's, samples.
+    pub delays: Option<(u32, u32)>,
+    /// Where a simulated device notes the commands that its motors accept.
+    pub probe: Option<Arc<Probe>>,
+    /// File shared with other processes for the same purpose; used when `probe` is `None`.
+    pub probe_path: Option<PathBuf>,
+}
+
+/// What can be opened, in order of name.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    profiles: Vec<Arc<Profile>>,
+}
+
+impl Registry {
+    /// The shipped devices.
+    pub fn builtin() -> Self {
+        let mut registry = Self::default();
+        for (file, text) in SHIPPED {
+            match Profile::parse(file, text) {
+                Ok(profile) => registry.insert(profile),
+                // A test reads every shipped profile, so this is never seen; a daemon must not panic over it.
+                Err(error) => eprintln!("hapticd: shipped profile unusable: {error}"),
+            }
+        }
+        registry
+    }
+
+    /// The shipped devices with those of `dir/*.toml` added; one of the same name replaces the shipped one.
+    ///
+    /// # Errors
+    /// A directory that cannot be read, a file that is too long, is no profile, or names a device twice.
+    pub fn with_dir(dir: &Path) -> Result<Self, DeviceError> {
+        let fail = |m: String| DeviceError::Profile(m);
+        let mut registry = Self::builtin();
+        let entries = std::fs::read_dir(dir)
+            .map_err(|e| fail(format!("{}: cannot read the directory of profiles: {e}", dir.display())))?;
+        let mut files: Vec<PathBuf> = entries
+            .filter_map(|e| e.ok().map(|e| e.path()))
+            .filter(|p| p.extension().is_some_and(|x| x == "toml"))
+            .collect();
+        files.sort();
+        if files.len() > MAX_FILES {
+            return Err(fail(format!("{}: more than {MAX_FILES} profiles", dir.display())));
+        }
+        let mut seen: Vec<(String, PathBuf)> = Vec::new();
+        for path in files {
+            let shown = path.display();
+            let meta = std::fs::metadata(&path).map_err(|e| fail(format!("{shown}: {e}")))?;
+            if !meta.is_file() || meta.len() > MAX_FILE {
+                return Err(fail(format!("{shown}: not a regular file of at most {MAX_FILE} bytes")));
+            }
+            let text = std::fs::read_to_string(&path).map_err(|e| fail(format!("{shown}: {e}")))?;
+            let profile =
+                Profile::parse(&shown.to_string(), &text).map_err(|e: ProfileError| fail(e.to_string()))?;
+            if let Some((_, first)) = seen.iter().find(|(name, _)| *name == profile.name) {
+                let name = &profile.name;
+                return Err(fail(format!("{shown}: device '{name}' is also in {}", first.display())));
+            }
+            seen.push((profile.name.clone(), path));
+            registry.insert(profile);
+        }
+        Ok(registry)
+    }
+
+    fn insert(&mut self, profile: Profile) {
+        match self.profiles.binary_search_by(|p| p.name.cmp(&profile.name)) {
+            Ok(i) => self.profiles[i] = Arc::new(profile),
+            Err(i) => self.profiles.insert(i, Arc::new(profile)),
+        }
+    }
+
+    /// Names that `open` knows, in order.
+    pub fn names(&self) -> Vec<&str> {
+        self.profiles.iter().map(|p| p.name.as_str()).collect()
+    }
+
+    /// The data sheets, in order of name.
+    pub fn profiles(&self) -> &[Arc<Profile>] {
+        &self.profiles
+    }
+
+    /// Data sheet by name.
+    pub fn profile(&self, name: &str) -> Option<Arc<Profile>> {
+        self.profiles.iter().find(|p| p.name == name).cloned()
+    }
+
+    /// Opens a device by name. Every device of this version is simulated from its profile.
+    ///
+    /// # Errors
+    /// An unknown name, or what the driver says.
+    pub fn open(&self, name: &str, options: &OpenOptions) -> Result<Box<dyn Device>, DeviceError> {
+        Ok(Box::new(self.open_simulated(name, options)?))
+    }
+
+    /// Opens a simulated device, with its probe and plant in reach.
+    ///
+    /// # Errors
+    /// An unknown name, a probe file that cannot be made, or options out of range.
+    pub fn open_simulated(&self, name: &str, options: &OpenOptions) -> Result<SimulatedDevice, DeviceError> {
+        let profile = self
+            .profile(name)
+            .ok_or_else(|| DeviceError::Unknown { name: name.to_string(), known: self.names().join(", ") })?;
+        let probe = match (&options.probe, &options.probe_path) {
+            (Some(probe), _) => Some(Arc::clone(probe)),
+            (None, Some(path)) => Some(Arc::new(Probe::create(path).map_err(|e| {
+                DeviceError::Driver(format!("{name}: cannot make the probe page {}: {e}", path.display()))
+            })?)),
+            (None, None) => None,
+        };
+        SimulatedDevice::new(
+            profile,
+            Setup {
+                hand: options.hand.clone(),
+                seed: options.seed,
+                faults: options.faults.clone(),
+                drop_rate: options.drop_rate,
+                delays: options.delays,
+                probe,
+            },
+        )
+    }
+}

@@ -1,0 +1,359 @@
+//! What the plant last accepted, seen from outside the servo: the witness for "the force is zero".
+//!
+//! One writer (the servo thread, wait-free), any number of readers, in this process or, through a file that all
+//! map, in another. The file survives `kill -9` of the writer, so a supervisor can read what the motors were last
+//! told and `hapticd zero` can command zero. Put the file on a tmpfs (`/run`, `/dev/shm`): a disk's write-back can
+//! make a store wait.
+//!
+//! Two slots and a counter: the writer fills the slot that is not current and then publishes it, so a writer that
+//! dies half-way leaves the last complete command readable.
+
+use crate::geometry::pose::{Vec3, Wrench};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use std::ffi::c_void;
+use std::fs::OpenOptions;
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+const WORDS: usize = 24;
+/// Length of the shared file, bytes.
+const PAGE: usize = 4096;
+const MAGIC: u64 = u64::from_le_bytes(*b"hptcprob");
+const VERSION: u64 = 1;
+
+const W_MAGIC: usize = 0;
+const W_VERSION: usize = 1;
+const W_COUNT: usize = 2;
+const W_PID: usize = 3;
+const W_HOLD: usize = 4;
+const W_SINCE_ZERO: usize = 5;
+const W_ZEROS: usize = 6;
+const SLOTS: [usize; 2] = [8, 16];
+
+/// The plant's last accepted command.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// Commands that reached the motors since the device was opened, zeros included.
+    pub count: u64,
+    /// Servo-clock time of the last one, ns.
+    pub time_ns: u64,
+    /// What the motors were told, device frame.
+    pub wrench: Wrench,
+    /// Calls of `zero` since the device was opened.
+    pub zeros: u64,
+    /// Commands other than zero accepted after the last call of `zero`.
+    pub since_zero: u64,
+    /// How long the device holds its torque without fresh commands, ns; `None` = unknown or for ever.
+    pub torque_hold_ns: Option<u64>,
+    /// Process that writes.
+    pub pid: u32,
+}
+
+impl Reading {
+    /// True when the last command was zero force and zero torque.
+    pub fn is_zero(&self) -> bool {
+        self.wrench == Wrench::ZERO
+    }
+
+    /// The wrench at the motors at servo time `now_ns`: the last command, or zero once the device's own watchdog
+    /// has let go.
+    pub fn wrench_at(&self, now_ns: u64) -> Wrench {
+        match self.torque_hold_ns {
+            Some(hold) if now_ns.saturating_sub(self.time_ns) > hold => Wrench::ZERO,
+            _ => self.wrench,
+        }
+    }
+}
+
+enum Backing {
+    Heap(Box<[AtomicU64; WORDS]>),
+    Map(NonNull<c_void>),
+}
+
+/// Shared record of the plant's last accepted command.
+pub struct Probe {
+    backing: Backing,
+}
+
+// SAFETY: the mapping is only ever reached through `&[AtomicU64]`, lives as long as the probe and is unmapped once,
+// in drop; atomics may be shared between threads.
+unsafe impl Send for Probe {}
+// SAFETY: as above.
+unsafe impl Sync for Probe {}
+
+impl std::fmt::Debug for Probe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Probe").field(&self.read()).finish()
+    }
+}
+
+impl Default for Probe {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Probe {
+    /// A probe in this process's memory.
+    pub fn new() -> Self {
+        let probe = Self { backing: Backing::Heap(Box::new(std::array::from_fn(|_| AtomicU64::new(0)))) };
+        probe.reset(None);
+        probe
+    }
+
+    /// A probe in a shared file, made if absent (mode 0640). The file must be a regular one of our own user. Not
+    /// real-time.
+    ///
+    /// # Errors
+    /// What the system says; `InvalidInput` for a file that is not ours or not regular.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o640)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK)
+            .open(path)?;
+        let meta = file.metadata()?;
+        if !meta.is_file() || meta.uid() != nix::unistd::geteuid().as_raw() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{}: the probe must be a regular file of this user", path.display()),
+            ));
+        }
+        file.set_len(PAGE as u64)?;
+        let probe = Self::map(&file)?;
+        probe.reset(None);
+        Ok(probe)
+    }
+
+    /// Opens the probe that another process wrote. Not real-time.
+    ///
+    /// # Errors
+    /// What the system says; `InvalidData` for a file that is no probe.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK)
+            .open(path)?;
+        let meta = file.metadata()?;
+        let bad =
+            |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", path.display()));
+        if !meta.is_file() || meta.len() < PAGE as u64 {
+            return Err(bad("not a probe page (no regular file of 4096 bytes)"));
+        }
+        let probe = Self::map(&file)?;
+        let words = probe.words();
+        if words[W_MAGIC].load(Ordering::Acquire) != MAGIC {
+            return Err(bad("not a probe page (wrong magic)"));
+        }
+        if words[W_VERSION].load(Ordering::Relaxed) != VERSION {
+            return Err(bad("a probe page of another version of hapticd"));
+        }
+        Ok(probe)
+    }
+
+    fn map(file: &std::fs::File) -> io::Result<Self> {
+        let Some(length) = NonZeroUsize::new(PAGE) else { unreachable!("PAGE is a constant above zero") };
+        // SAFETY: a fresh mapping of a file that holds PAGE bytes, at an address that the kernel chooses. Another
+        // process may change the bytes at any time; they are only read and written as atomics. A file truncated
+        // afterwards would raise SIGBUS: it belongs to this user and lies in the service's own directory.
+        let at = unsafe {
+            mmap(
+                None,
+                length,
+                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+                MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE,
+                file,
+                0,
+            )
+        }?;
+        Ok(Self { backing: Backing::Map(at) })
+    }
+
+    fn words(&self) -> &[AtomicU64; WORDS] {
+        match &self.backing {
+            Backing::Heap(words) => words,
+            // SAFETY: the mapping is PAGE bytes long, page-aligned, lives as long as self, and is only ever
+            // accessed through these atomics. AtomicU64 has the layout of u64.
+            Backing::Map(at) => unsafe { at.cast::<[AtomicU64; WORDS]>().as_ref() },
+        }
+    }
+
+    /// Starts over for a newly opened device. Not for use while another device writes.
+    pub fn reset(&self, torque_hold_ns: Option<u64>) {
+        let words = self.words();
+        for word in &words[W_COUNT..] {
+            word.store(0, Ordering::Relaxed);
+        }
+        words[W_VERSION].store(VERSION, Ordering::Relaxed);
+        words[W_PID].store(u64::from(std::process::id()), Ordering::Relaxed);
+        words[W_HOLD].store(torque_hold_ns.unwrap_or(u64::MAX), Ordering::Relaxed);
+        words[W_MAGIC].store(MAGIC, Ordering::Release);
+    }
+
+    /// Notes a command that reached the motors. Wait-free, real-time safe.
+    pub fn record(&self, time_ns: u64, wrench: &Wrench) {
+        let words = self.words();
+        let count = words[W_COUNT].load(Ordering::Relaxed).wrapping_add(1);
+        let slot = SLOTS[(count & 1) as usize];
+        // The slot is not current; readers that still look at it see the count move and try again.
+        fence(Ordering::Release);
+        words[slot].store(time_ns, Ordering::Relaxed);
+        for i in 0..3 {
+            words[slot + 1 + i].store(wrench.force[i].to_bits(), Ordering::Relaxed);
+            words[slot + 4 + i].store(wrench.torque[i].to_bits(), Ordering::Relaxed);
+        }
+        if *wrench != Wrench::ZERO {
+            let since = words[W_SINCE_ZERO].load(Ordering::Relaxed);
+            words[W_SINCE_ZERO].store(since.saturating_add(1), Ordering::Relaxed);
+        }
+        words[W_COUNT].store(count, Ordering::Release);
+    }
+
+    /// Notes a call of `zero`. Wait-free, real-time safe.
+    pub fn record_zero(&self, time_ns: u64) {
+        let words = self.words();
+        words[W_SINCE_ZERO].store(0, Ordering::Relaxed);
+        let zeros = words[W_ZEROS].load(Ordering::Relaxed);
+        words[W_ZEROS].store(zeros.wrapping_add(1), Ordering::Relaxed);
+        self.record(time_ns, &Wrench::ZERO);
+    }
+
+    /// The last complete command. Real-time safe (bounded tries).
+    pub fn read(&self) -> Reading {
+        let words = self.words();
+        let mut reading = self.try_read(words);
+        for _ in 0..64 {
+            if words[W_COUNT].load(Ordering::Relaxed) == reading.count {
+                break;
+            }
+            reading = self.try_read(words);
+        }
+        reading
+    }
+
+    fn try_read(&self, words: &[AtomicU64; WORDS]) -> Reading {
+        let count = words[W_COUNT].load(Ordering::Acquire);
+        let slot = SLOTS[(count & 1) as usize];
+        let number = |i: usize| f64::from_bits(words[slot + i].load(Ordering::Relaxed));
+        let reading = Reading {
+            count,
+            time_ns: words[slot].load(Ordering::Relaxed),
+            wrench: Wrench {
+                force: Vec3::new(number(1), number(2), number(3)),
+                torque: Vec3::new(number(4), number(5), number(6)),
+            },
+            zeros: words[W_ZEROS].load(Ordering::Relaxed),
+            since_zero: words[W_SINCE_ZERO].load(Ordering::Relaxed),
+            torque_hold_ns: Some(words[W_HOLD].load(Ordering::Relaxed)).filter(|h| *h != u64::MAX),
+            pid: words[W_PID].load(Ordering::Relaxed) as u32,
+        };
+        fence(Ordering::Acquire);
+        reading
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        if let Backing::Map(at) = self.backing {
+            // SAFETY: mapped once in `map`, unmapped once here; no reference outlives self.
+            let _ = unsafe { munmap(at, PAGE) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrench(x: f64) -> Wrench {
+        Wrench { force: Vec3::new(x, -x, 2.0 * x), torque: Vec3::new(3.0 * x, 0.0, -x) }
+    }
+
+    #[test]
+    fn last_command_comes_back() {
+        let probe = Probe::new();
+        assert!(probe.read().is_zero());
+        for k in 1..=5 {
+            probe.record(k * 1000, &wrench(k as f64));
+        }
+        let r = probe.read();
+        assert_eq!((r.count, r.time_ns, r.wrench, r.since_zero, r.zeros), (5, 5000, wrench(5.0), 5, 0));
+        probe.record_zero(6000);
+        let r = probe.read();
+        assert!(r.is_zero());
+        assert_eq!((r.count, r.time_ns, r.since_zero, r.zeros), (6, 6000, 0, 1));
+    }
+
+    #[test]
+    fn watchdog_of_the_device_ends_the_force() {
+        let probe = Probe::new();
+        probe.reset(Some(1000));
+        probe.record(500, &wrench(1.0));
+        assert_eq!(probe.read().wrench_at(1500), wrench(1.0));
+        assert_eq!(probe.read().wrench_at(1501), Wrench::ZERO);
+        probe.reset(None);
+        probe.record(500, &wrench(1.0));
+        assert_eq!(probe.read().wrench_at(u64::MAX), wrench(1.0));
+    }
+
+    #[test]
+    fn shared_file_is_seen_by_a_second_mapping_and_outlives_the_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("probe");
+        let writer = Probe::create(&path).unwrap();
+        writer.reset(Some(7));
+        let reader = Probe::open(&path).unwrap();
+        writer.record(42, &wrench(3.0));
+        assert_eq!(reader.read(), writer.read());
+        drop(writer);
+        let late = Probe::open(&path).unwrap();
+        assert_eq!((late.read().wrench, late.read().torque_hold_ns), (wrench(3.0), Some(7)));
+        late.record_zero(43);
+        assert!(reader.read().is_zero());
+    }
+
+    #[test]
+    fn wrong_files_are_refused_with_a_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        std::fs::write(&path, b"short").unwrap();
+        assert!(Probe::open(&path).unwrap_err().to_string().contains("4096"));
+        std::fs::write(&path, vec![0u8; PAGE]).unwrap();
+        assert!(Probe::open(&path).unwrap_err().to_string().contains("magic"));
+        assert!(Probe::create(dir.path()).is_err());
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(Probe::create(&link).is_err());
+    }
+
+    #[test]
+    fn readers_never_see_a_torn_command() {
+        let probe = Probe::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for k in 1..=200_000u64 {
+                    probe.record(k, &wrench(k as f64));
+                }
+            });
+            let mut last = 0;
+            while last < 200_000 {
+                let r = probe.read();
+                assert!(r.count >= last);
+                last = r.count;
+                // A reader that lost 64 races in a row returns its last try; the counter tells.
+                if probe.read().count == r.count {
+                    assert_eq!(r.wrench, wrench(r.time_ns as f64));
+                }
+                std::hint::spin_loop();
+            }
+        });
+    }
+}
