@@ -5,11 +5,13 @@
 pub mod bvh;
 pub mod field;
 pub mod import;
+mod lanes;
 pub mod mass;
 pub mod mesh;
 pub mod pose;
 pub mod shapes;
 pub mod simd;
+mod wide;
 pub mod winding;
 
 pub use mesh::TriMesh;

@@ -1,0 +1,312 @@
+//! The searches: 16 boxes or 16 triangles at a time.
+
+use super::{Bvh, Closest, NO_SLOT, nearer};
+use crate::geometry::Point;
+use crate::geometry::lanes::{F, LANES, below, dot, max, min, minus, per_level};
+use crate::geometry::wide::{LEAF, NONE, STACK};
+
+/// Error bound of the `f32` distances in local units, per 1 + |p| (coordinates of the mesh within [-1, 1]): some ten
+/// roundings of 2^-24 relative to |p - a| <= |p| + sqrt(3).
+pub(crate) const MARGIN: f64 = 2e-6;
+
+/// Up to 16 children and their oriented boxes.
+#[repr(C, align(64))]
+pub(super) struct Node {
+    pub(super) center: [F; 3],
+    pub(super) axes: [[F; 3]; 3],
+    pub(super) half: [F; 3],
+    pub(super) child: [u32; LANES],
+    pub(super) used: u32,
+}
+
+impl Node {
+    pub(super) const EMPTY: Self = Self {
+        center: [[0.0; LANES]; 3],
+        axes: [[[0.0; LANES]; 3]; 3],
+        half: [[0.0; LANES]; 3],
+        child: [NONE; LANES],
+        used: 0,
+    };
+}
+
+/// Up to 16 triangles: corner a, orthonormal frame (u along the longest edge ab, v towards c, n the normal), and in
+/// that frame b = (length, 0), c = (cx, cy).
+#[repr(C, align(64))]
+pub(super) struct Leaf {
+    pub(super) a: [F; 3],
+    pub(super) u: [F; 3],
+    pub(super) v: [F; 3],
+    pub(super) n: [F; 3],
+    pub(super) length: F,
+    pub(super) cx: F,
+    pub(super) cy: F,
+    /// 1 / |ac|^2 and 1 / |bc|^2, 0 for an edge without length.
+    pub(super) inv_ac: F,
+    pub(super) inv_bc: F,
+    pub(super) used: u32,
+}
+
+impl Leaf {
+    pub(super) const EMPTY: Self = Self {
+        a: [[0.0; LANES]; 3],
+        u: [[0.0; LANES]; 3],
+        v: [[0.0; LANES]; 3],
+        n: [[0.0; LANES]; 3],
+        length: [0.0; LANES],
+        cx: [0.0; LANES],
+        cy: [0.0; LANES],
+        inv_ac: [0.0; LANES],
+        inv_bc: [0.0; LANES],
+        used: 0,
+    };
+}
+
+/// Squared distance from p to each box; never more than to what is in it.
+#[inline(always)]
+fn box_distances(node: &Node, p: [f32; 3]) -> F {
+    let mut out = [0.0; LANES];
+    for i in 0..LANES {
+        let d = minus(p, &node.center, i);
+        let x = max(dot(d, &node.axes[0], i).abs() - node.half[0][i], 0.0);
+        let y = max(dot(d, &node.axes[1], i).abs() - node.half[1][i], 0.0);
+        let z = max(dot(d, &node.axes[2], i).abs() - node.half[2][i], 0.0);
+        out[i] = x * x + y * y + z * z;
+    }
+    out
+}
+
+/// Squared distance from p to each triangle.
+#[inline(always)]
+fn triangle_distances(leaf: &Leaf, p: [f32; 3]) -> F {
+    let mut out = [0.0; LANES];
+    for i in 0..LANES {
+        let d = minus(p, &leaf.a, i);
+        let (x, y, z) = (dot(d, &leaf.u, i), dot(d, &leaf.v, i), dot(d, &leaf.n, i));
+        let (l, cx, cy) = (leaf.length[i], leaf.cx[i], leaf.cy[i]);
+        let ab = x - max(min(x, l), 0.0);
+        let ab2 = ab * ab + y * y;
+        let t = max(min((x * cx + y * cy) * leaf.inv_ac[i], 1.0), 0.0);
+        let (ex, ey) = (x - t * cx, y - t * cy);
+        let ac2 = ex * ex + ey * ey;
+        let (bx, fx) = (x - l, cx - l);
+        let s = max(min((bx * fx + y * cy) * leaf.inv_bc[i], 1.0), 0.0);
+        let (gx, gy) = (bx - s * fx, y - s * cy);
+        let bc2 = gx * gx + gy * gy;
+        // Inside when all three are positive; strict, so that a triangle without area (cy = 0) has no inside.
+        let inner = min(y, min(cy * x - cx * y, fx * y - cy * bx));
+        let edges = min(ab2, min(ac2, bc2));
+        out[i] = if inner > 0.0 { 0.0 } else { edges } + z * z;
+    }
+    out
+}
+
+/// Children still to be opened, nearest on top. Its size bounds the depth of any tree of [`crate::geometry::wide`].
+struct Stack {
+    items: [(f32, u32); STACK],
+    len: usize,
+}
+
+impl Stack {
+    #[inline(always)]
+    fn new() -> Self {
+        let mut items = [(0.0, NONE); STACK];
+        items[0] = (0.0, 0);
+        Self { items, len: 1 }
+    }
+
+    #[inline(always)]
+    fn pop(&mut self) -> Option<(f32, u32)> {
+        self.len = self.len.checked_sub(1)?;
+        Some(self.items[self.len])
+    }
+
+    /// Pushes the children in `mask`, ordered so that the nearest is popped first.
+    #[inline(always)]
+    fn push(&mut self, mut mask: u32, distance2: &F, child: &[u32; LANES]) {
+        let base = self.len;
+        while mask != 0 {
+            let lane = (mask.trailing_zeros() as usize) & (LANES - 1);
+            mask &= mask - 1;
+            let key = distance2[lane];
+            let mut at = self.len;
+            while at > base && self.items[at - 1].0 < key {
+                self.items[at] = self.items[at - 1];
+                at -= 1;
+            }
+            self.items[at] = (key, child[lane]);
+            self.len += 1;
+        }
+    }
+}
+
+/// Nearest triangle in `f32`; see [`Bvh::nearest_f32`]. To be inlined into a function of [`per_level`].
+#[inline(always)]
+pub(super) fn nearest(bvh: &Bvh, p: [f32; 3], bound2: f32, near: u32, tests: &mut u64) -> (f32, u32) {
+    let (mut best, mut slot) = (bound2, NO_SLOT);
+    let mut open = |leaf: u32, best: &mut f32, slot: &mut u32| {
+        let Some(data) = bvh.leaves.get(leaf as usize) else { return };
+        let d = triangle_distances(data, p);
+        let mut mask = below(&d, *best) & data.used;
+        *tests += LANES as u64;
+        while mask != 0 {
+            let lane = (mask.trailing_zeros() as usize) & (LANES - 1);
+            mask &= mask - 1;
+            if d[lane] < *best {
+                *best = d[lane];
+                *slot = leaf * LANES as u32 + lane as u32;
+            }
+        }
+    };
+    let seed = near / LANES as u32;
+    if near != NO_SLOT {
+        open(seed, &mut best, &mut slot);
+    }
+    let mut stack = Stack::new();
+    while let Some((d, at)) = stack.pop() {
+        if d >= best {
+            continue;
+        }
+        if at & LEAF != 0 {
+            let leaf = at ^ LEAF;
+            if near == NO_SLOT || leaf != seed {
+                open(leaf, &mut best, &mut slot);
+            }
+        } else if let Some(node) = bvh.nodes.get(at as usize) {
+            let d = box_distances(node, p);
+            stack.push(below(&d, best) & node.used, &d, &node.child);
+        }
+    }
+    (best, slot)
+}
+
+/// The lane in `mask` (not empty) with the smallest value.
+#[inline(always)]
+fn smallest(mut mask: u32, values: &F) -> usize {
+    let mut best = (mask.trailing_zeros() as usize) & (LANES - 1);
+    mask &= mask - 1;
+    while mask != 0 {
+        let lane = (mask.trailing_zeros() as usize) & (LANES - 1);
+        mask &= mask - 1;
+        if values[lane] < values[best] {
+            best = lane;
+        }
+    }
+    best
+}
+
+#[inline(always)]
+fn exact_body(bvh: &Bvh, p: &Point, local: [f64; 3], start: Closest) -> Closest {
+    let q = local.map(|x| x as f32);
+    let size = (local[0] * local[0] + local[1] * local[1] + local[2] * local[2]).sqrt();
+    let margin = MARGIN * (1.0 + size);
+    // Whatever lies within the margin of the best so far might be nearer in truth.
+    let widened = |best: f64| {
+        let reach = (best / bvh.scale + margin) * (1.0 + 1e-6);
+        (reach * reach * (1.0 + 1e-6)) as f32
+    };
+    let mut best = start;
+    let mut bound = widened(best.distance);
+    let mut stack = Stack::new();
+    while let Some((d, at)) = stack.pop() {
+        if d >= bound {
+            continue;
+        }
+        if at & LEAF != 0 {
+            let leaf = at ^ LEAF;
+            let Some(data) = bvh.leaves.get(leaf as usize) else { continue };
+            let d = triangle_distances(data, q);
+            let mut mask = below(&d, bound) & data.used;
+            // The nearest one first: it shrinks the bound below most of the others.
+            while mask != 0 {
+                let lane = smallest(mask, &d);
+                mask &= !(1 << lane);
+                if d[lane] >= bound {
+                    break;
+                }
+                best = nearer(best, bvh.measure(p, leaf * LANES as u32 + lane as u32));
+                bound = widened(best.distance);
+            }
+        } else if let Some(node) = bvh.nodes.get(at as usize) {
+            let d = box_distances(node, q);
+            stack.push(below(&d, bound) & node.used, &d, &node.child);
+        }
+    }
+    best
+}
+
+per_level! {
+    /// Nearest triangle, measured in `f64`, starting from the answer `start`.
+    pub(super) fn exact = exact_body(bvh: &Bvh, p: &Point, local: [f64; 3], start: Closest) -> Closest
+}
+
+/// Where a ray o + t d enters each box, or infinity. Boxes behind or beyond `limit` are missed.
+#[inline(always)]
+fn box_entries(node: &Node, o: [f32; 3], d: [f32; 3], limit: f32) -> F {
+    let mut out = [0.0; LANES];
+    for i in 0..LANES {
+        let q = minus(o, &node.center, i);
+        let (mut near, mut far) = (0.0f32, limit);
+        for k in 0..3 {
+            let (x, v) = (dot(q, &node.axes[k], i), dot(d, &node.axes[k], i));
+            let v = if v.abs() < 1e-12 { 1e-12 } else { v };
+            let h = node.half[k][i];
+            let (s, t) = ((-h - x) / v, (h - x) / v);
+            near = max(near, min(s, t));
+            far = min(far, max(s, t));
+        }
+        out[i] = if near <= far { near } else { f32::INFINITY };
+    }
+    out
+}
+
+#[inline(always)]
+fn ray_exit_body(bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32) -> (f32, u32) {
+    let (mut best, mut slot) = (limit, NO_SLOT);
+    let mut stack = Stack::new();
+    while let Some((entry, at)) = stack.pop() {
+        if entry >= best {
+            continue;
+        }
+        if at & LEAF != 0 {
+            let leaf = at ^ LEAF;
+            let Some(data) = bvh.leaves.get(leaf as usize) else { continue };
+            let hit = ray_hits(data, o, d);
+            let mut mask = below(&hit, best) & data.used;
+            while mask != 0 {
+                let lane = (mask.trailing_zeros() as usize) & (LANES - 1);
+                mask &= mask - 1;
+                if hit[lane] < best {
+                    (best, slot) = (hit[lane], leaf * LANES as u32 + lane as u32);
+                }
+            }
+        } else if let Some(node) = bvh.nodes.get(at as usize) {
+            let entry = box_entries(node, o, d, best);
+            stack.push(below(&entry, best) & node.used, &entry, &node.child);
+        }
+    }
+    (best, slot)
+}
+
+/// Where the ray leaves through each triangle, or infinity.
+#[inline(always)]
+fn ray_hits(leaf: &Leaf, o: [f32; 3], d: [f32; 3]) -> F {
+    let mut out = [0.0; LANES];
+    for i in 0..LANES {
+        let q = minus(o, &leaf.a, i);
+        let dn = dot(d, &leaf.n, i);
+        let t = -dot(q, &leaf.n, i) / dn;
+        let x = dot(q, &leaf.u, i) + t * dot(d, &leaf.u, i);
+        let y = dot(q, &leaf.v, i) + t * dot(d, &leaf.v, i);
+        let (l, cx, cy) = (leaf.length[i], leaf.cx[i], leaf.cy[i]);
+        let inner = min(y, min(cy * x - cx * y, (cx - l) * y - cy * (x - l)));
+        // A grazing ray or a triangle without area gives no exit.
+        let exit = (dn > 1e-3) & (t >= 0.0) & (cy > 0.0) & (inner >= 0.0);
+        out[i] = if exit { t } else { f32::INFINITY };
+    }
+    out
+}
+
+per_level! {
+    /// First triangle that the ray leaves through before `limit`.
+    pub(super) fn ray_exit = ray_exit_body(bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32) -> (f32, u32)
+}
