@@ -1,5 +1,8 @@
 //! The searches: 16 boxes or 16 triangles at a time.
 
+// Loops over lanes take part in many arrays; by index is what the vectoriser reads best.
+#![allow(clippy::needless_range_loop)]
+
 use super::{Bvh, Closest, NO_SLOT, nearer};
 use crate::geometry::Point;
 use crate::geometry::lanes::{F, LANES, below, dot, max, min, minus, per_level};

@@ -1,5 +1,8 @@
 //! Evaluation of the winding-number tree: 16 moments or 16 triangles at a time.
 
+// Loops over lanes take part in many arrays; by index is what the vectoriser reads best.
+#![allow(clippy::needless_range_loop)]
+
 use super::Winding;
 use crate::geometry::lanes::{F, LANES, max, min, per_level};
 use crate::geometry::wide::{LEAF, NONE, STACK};
