@@ -4,11 +4,12 @@
 //! `tau = J^T F`, speeds as `v = J qdot`.
 
 pub mod delta;
+pub mod gimbal;
 pub mod serial;
 
 use crate::geometry::pose::Vec3;
 use delta::Delta;
-use nalgebra::Matrix3;
+use nalgebra::{Matrix3, UnitQuaternion};
 use serial::Serial3R;
 
 /// The mechanism's family and lengths.
@@ -94,6 +95,30 @@ impl Kinematics {
         }
     }
 
+    /// [`Kinematics::state`] and Jdot w, the tool's acceleration at zero joint acceleration, m/s².
+    pub fn motion(&self, q: &Vec3, w: &Vec3, hint: Option<&Vec3>) -> Option<(LinkState, Vec3)> {
+        match self {
+            Self::Ideal => Some((self.state(q, hint)?, Vec3::zeros())),
+            Self::Delta(d) => {
+                let start = hint.map(|p| d.mount.to_mechanism(p));
+                let p = d.forward(q, start.as_ref())?;
+                let (jacobian, bias) = d.motion(q, w, &p)?;
+                let state = LinkState { tip: d.mount.to_device(&p), jacobian: d.mount.axes * jacobian };
+                Some((state, d.mount.axes * bias))
+            }
+            Self::Serial3R(s) => Some((self.state(q, hint)?, s.mount.axes * s.bias(q, w))),
+        }
+    }
+
+    /// Orientation of the wrist that carries a gimbal, device axes; identity for mechanisms that do not turn their
+    /// tool.
+    pub fn wrist(&self, q: &Vec3) -> UnitQuaternion<f64> {
+        match self {
+            Self::Serial3R(s) => s.wrist(q),
+            Self::Ideal | Self::Delta(_) => UnitQuaternion::identity(),
+        }
+    }
+
     /// Smallest and largest joint angles at these joints (limits of a parallelogram depend on the other joint), rad.
     pub fn limits(&self, q: &Vec3) -> (Vec3, Vec3) {
         match self {
@@ -103,3 +128,6 @@ impl Kinematics {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The shipped profiles: file name and text.
-const SHIPPED: [(&str, &str); 1] = [("ideal-6dof.toml", include_str!("../../devices/ideal-6dof.toml"))];
+const SHIPPED: [(&str, &str); 5] = [
+    ("ideal-6dof.toml", include_str!("../../devices/ideal-6dof.toml")),
+    ("novint-falcon.toml", include_str!("../../devices/novint-falcon.toml")),
+    ("novint-falcon-mh.toml", include_str!("../../devices/novint-falcon-mh.toml")),
+    ("phantom-omni.toml", include_str!("../../devices/phantom-omni.toml")),
+    ("phantom-premium-1.5.toml", include_str!("../../devices/phantom-premium-1.5.toml")),
+];
 
 /// Largest profile file that is read, bytes.
 const MAX_FILE: u64 = 256 * 1024;

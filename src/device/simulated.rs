@@ -7,12 +7,16 @@
 //! same calls give the same bits. After a long gap (a suspended machine) at most [`MAX_STEPS`] steps are made up; the
 //! rest of the gap has not happened in the simulated world, but the device's own watchdog has seen it.
 
+mod actuators;
 pub mod faults;
+mod friction;
 pub mod hand;
 mod ideal;
+mod linkage;
 pub mod path;
 pub mod probe;
 pub mod script;
+mod sensors;
 mod transport;
 
 pub use faults::{Fault, FaultKind, Faults};
@@ -24,11 +28,14 @@ use crate::device::kinematics::Kinematics;
 use crate::device::profile::{Calibration, Profile, SAMPLE_PERIOD_NS, Workspace};
 use crate::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault};
 use crate::geometry::pose::{Pose, Vec3, Wrench};
+use actuators::Command;
 use ideal::Ideal;
-use nalgebra::{Translation3, UnitQuaternion};
+use linkage::Linkage;
+use nalgebra::UnitQuaternion;
 use path::Path;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use sensors::Sensors;
 use std::sync::Arc;
 use transport::{CommandQueue, History};
 
@@ -69,29 +76,20 @@ pub struct PlantState {
     pub angular_velocity: Vec3,
     /// Driven joints, rad (the ideal device: unused).
     pub joints: Vec3,
-}
-
-/// What the motors are told.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Command {
-    /// The wrench that it amounts to at the tool.
-    wrench: Wrench,
-    /// Joint torques, N·m.
-    torque: Vec3,
-}
-
-impl Command {
-    const ZERO: Self = Self { wrench: Wrench::ZERO, torque: Vec3::new(0.0, 0.0, 0.0) };
+    /// Gimbal angles, rad (unused without a gimbal).
+    pub wrist: [f64; 3],
 }
 
 enum Plant {
     Ideal(Box<Ideal>),
+    Linkage(Box<Linkage>),
 }
 
 impl Plant {
     fn state(&self) -> &PlantState {
         match self {
             Self::Ideal(p) => &p.state,
+            Self::Linkage(p) => &p.state,
         }
     }
 }
@@ -100,6 +98,7 @@ impl Plant {
 pub struct SimulatedDevice {
     profile: Arc<Profile>,
     plant: Plant,
+    sensors: Option<Sensors>,
     path: Path,
     has_hand: bool,
     let_go: f64,
@@ -150,7 +149,23 @@ impl SimulatedDevice {
                 Plant::Ideal(Box::new(Ideal::new(&profile.dynamics, &setup.hand.hand, stop, &start, STEP)))
             }
             Kinematics::Delta(_) | Kinematics::Serial3R(_) => {
-                return Err(DeviceError::Driver("linkages are not simulated yet".into()));
+                let linkage = Linkage::new(
+                    &profile.kinematics,
+                    &profile.dynamics,
+                    profile.gimbal,
+                    &setup.hand.hand,
+                    &start,
+                    STEP,
+                );
+                let Some(linkage) = linkage else {
+                    let p = start.position;
+                    return Err(DeviceError::Driver(format!(
+                        "{}: the hand script starts at ({:.4}, {:.4}, {:.4}) m, out of the device's reach; start within \
+                         {:.3} m of the origin",
+                        profile.name, p.x, p.y, p.z, profile.workspace_radius
+                    )));
+                };
+                Plant::Linkage(Box::new(linkage))
             }
         };
         let hold_ns = profile.torque_hold.map(|s| (s * 1e9) as u64);
@@ -162,7 +177,10 @@ impl SimulatedDevice {
             Calibration::None => Lifecycle::Ready,
             Calibration::Homing | Calibration::Reset => Lifecycle::Uncalibrated,
         };
+        let sensors = sensors::has_sensors(&profile.kinematics)
+            .then(|| Sensors::new(Arc::clone(&profile), plant.state(), lifecycle == Lifecycle::Ready));
         Ok(Self {
+            sensors,
             has_hand: setup.hand.hand != Hand::NONE,
             let_go: setup.hand.let_go.unwrap_or(f64::INFINITY),
             plant,
@@ -205,6 +223,7 @@ impl SimulatedDevice {
                 p.state.velocity = velocity;
                 p.state.angular_velocity = angular_velocity;
             }
+            Plant::Linkage(p) => p.set_velocity(&velocity),
         }
     }
 
@@ -233,6 +252,11 @@ impl SimulatedDevice {
         for _ in 0..due {
             self.step();
         }
+        if due > 0
+            && let Plant::Linkage(p) = &mut self.plant
+        {
+            p.sync();
+        }
     }
 
     fn step(&mut self) {
@@ -242,7 +266,7 @@ impl SimulatedDevice {
             self.probe.record(at, &command.wrench);
         }
         if let Some(hold) = self.hold_ns
-            && self.active != Command::ZERO
+            && !self.active.is_zero()
             && now.saturating_sub(self.last_write_ns) > hold
         {
             self.active = Command::ZERO;
@@ -253,6 +277,7 @@ impl SimulatedDevice {
         let target = held.then(|| self.path.at(middle));
         match &mut self.plant {
             Plant::Ideal(p) => p.step(&self.active.wrench, target.as_ref()),
+            Plant::Linkage(p) => p.step(&self.active.torque, target.as_ref()),
         }
         self.steps += 1;
         if self.read_delay > 0 {
@@ -280,46 +305,32 @@ impl SimulatedDevice {
             && self.faults.active(FaultKind::LoseCalibration, t).is_some()
         {
             self.lifecycle = Lifecycle::Uncalibrated;
+            if let Some(sensors) = &mut self.sensors {
+                sensors.forget(self.plant.state());
+            }
+            // A device that has lost its frame drives nothing: no force means anything.
+            self.queue.clear();
+            self.active = Command::ZERO;
+            self.probe.record(self.plant_ns(), &Wrench::ZERO);
         }
     }
 
-    /// What the encoders show now.
-    fn measure(&mut self) -> (Pose, [f64; 6]) {
+    /// What the driver makes of the encoders now; `None` when it makes no pose of them.
+    fn measure(&mut self) -> Option<(Pose, [f64; 6])> {
         let state = match self.read_delay {
             0 => *self.plant.state(),
             n => {
                 self.history.before(self.steps, u64::from(n) * SAMPLE_PERIOD_NS / STEP_NS, self.plant.state())
             }
         };
-        match &self.plant {
-            Plant::Ideal(_) => {
-                let turn = state.rotation.scaled_axis();
-                let p = state.tip;
-                (
-                    Pose::from_parts(Translation3::from(p), state.rotation),
-                    [p.x, p.y, p.z, turn.x, turn.y, turn.z],
-                )
-            }
+        match &mut self.sensors {
+            None => Some(sensors::cartesian(&state)),
+            Some(sensors) => sensors.measure(&state, &mut self.rng),
         }
     }
 
     fn chance(&mut self) -> f64 {
         (self.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// The command that the driver would send for a wrench: what the motors make of it.
-    fn command(&self, wrench: &Wrench) -> (Command, bool) {
-        let k = self.profile.motor_scale(&[0.0; 6], wrench);
-        let mut applied = wrench.scaled(k);
-        for i in 0..3 {
-            if !self.profile.actuated[i] {
-                applied.force[i] = 0.0;
-            }
-            if !self.profile.actuated[3 + i] {
-                applied.torque[i] = 0.0;
-            }
-        }
-        (Command { wrench: applied, torque: Vec3::zeros() }, k < 1.0)
     }
 
     fn accept(&mut self, now_ns: u64, command: Command) {
@@ -354,6 +365,18 @@ impl Device for SimulatedDevice {
                 self.profile.name
             ))),
             Lifecycle::Booting | Lifecycle::Uncalibrated => {
+                if self.faults.active(FaultKind::LoseCalibration, self.time()).is_some() {
+                    return Err(DeviceError::Driver(format!(
+                        "{}: homing did not succeed; move the tool through its whole range and try again",
+                        self.profile.name
+                    )));
+                }
+                if let Some(sensors) = &mut self.sensors {
+                    sensors.calibrate();
+                    // The driver's joints are right from now on, before the next read too.
+                    let state = *self.plant.state();
+                    let _ = sensors.measure(&state, &mut self.rng);
+                }
                 self.lifecycle = Lifecycle::Ready;
                 Ok(())
             }
@@ -395,7 +418,10 @@ impl Device for SimulatedDevice {
             self.lost = self.lost.saturating_add(1);
             return Err(ReadFault::Stale);
         }
-        let (mut pose, joints) = self.measure();
+        let Some((mut pose, joints)) = self.measure() else {
+            self.lost = self.lost.saturating_add(1);
+            return Err(ReadFault::Garbled);
+        };
         if let Some(size) = spike {
             pose.translation.vector.x += size;
         }
@@ -432,7 +458,12 @@ impl Device for SimulatedDevice {
             self.accept(now_ns, Command::ZERO);
             return Err(WriteFault::Failed);
         }
-        let (command, saturated) = self.command(wrench);
+        let joints = match (&self.sensors, &self.last) {
+            (Some(sensors), _) => sensors.joints,
+            (None, Some(last)) => last.joints,
+            (None, None) => [0.0; 6],
+        };
+        let (command, saturated) = actuators::command(&self.profile, &joints, wrench);
         self.accept(now_ns, command);
         Ok(Accepted { applied: command.wrench, saturated })
     }

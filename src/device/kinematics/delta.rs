@@ -171,4 +171,31 @@ impl Delta {
         let jacobian = -inverse * Matrix3::from_diagonal(&d);
         jacobian.iter().all(|v| v.is_finite()).then_some(jacobian)
     }
+
+    /// [`Delta::jacobian`] and the tool's acceleration at zero arm acceleration, Jdot w (m/s²), for arm speeds `w`
+    /// (rad/s).
+    pub fn motion(&self, q: &Vec3, w: &Vec3, p: &Vec3) -> Option<(Matrix3<f64>, Vec3)> {
+        let jacobian = self.jacobian(q, p)?;
+        let v = jacobian * w;
+        let mut g = Matrix3::zeros();
+        let mut second = Vec3::zeros();
+        for i in 0..3 {
+            let (sin, cos) = q[i].sin_cos();
+            let (_, gradient, _) = self.residual(i, (sin, cos), p)?;
+            g.set_row(i, &gradient.transpose());
+            // Second derivative of the residual along (v, w) with all accelerations zero.
+            let (x, l) = self.leg(i, p);
+            let [c, s] = self.legs[i];
+            let (du, dz) = (x - self.a * cos, p.z - self.a * sin);
+            let (xd, ld) = (c * v.x + s * v.y, c * v.y - s * v.x);
+            let (dud, dzd) = (xd + self.a * sin * w[i], v.z - self.a * cos * w[i]);
+            let width = (self.b * self.b - l * l).sqrt();
+            let rhod = -l * ld / width;
+            // rho'' at zero acceleration
+            let rhodd = -(ld * ld) / width * (1.0 + l * l / (width * width));
+            second[i] = dud * dud + dzd * dzd - rhod * rhod + self.a * w[i] * w[i] * (du * cos + dz * sin)
+                - (self.de + width) * rhodd;
+        }
+        Some((jacobian, -(g.try_inverse()? * second)))
+    }
 }

@@ -7,7 +7,7 @@
 
 use super::Mount;
 use crate::geometry::pose::Vec3;
-use nalgebra::Matrix3;
+use nalgebra::{Matrix3, UnitQuaternion};
 use std::f64::consts::FRAC_PI_2;
 
 /// Lengths in m, angles in rad.
@@ -73,6 +73,27 @@ impl Serial3R {
             l1 * c2,
             l2 * s3,
         )
+    }
+
+    /// The tool's acceleration at zero joint acceleration, Jdot w (m/s²), mechanism frame.
+    pub fn bias(&self, q: &Vec3, w: &Vec3) -> Vec3 {
+        let (s1, c1) = q.x.sin_cos();
+        let (s2, c2) = q.y.sin_cos();
+        let (s3, c3) = q.z.sin_cos();
+        let (l1, l2) = (self.l1, self.l2);
+        let r = l1 * c2 + l2 * s3;
+        let rd = -l1 * s2 * w.y + l2 * c3 * w.z;
+        let rdd = -l1 * c2 * w.y * w.y - l2 * s3 * w.z * w.z;
+        let zdd = -l1 * s2 * w.y * w.y + l2 * c3 * w.z * w.z;
+        let (inward, sideways) = (rdd - r * w.x * w.x, 2.0 * rd * w.x);
+        Vec3::new(c1 * inward - s1 * sideways, s1 * inward + c1 * sideways, zdd)
+    }
+
+    /// Orientation of the wrist that carries the gimbal, device axes; identity when the lower link lies level and
+    /// points at the user.
+    pub fn wrist(&self, q: &Vec3) -> UnitQuaternion<f64> {
+        UnitQuaternion::from_axis_angle(&Vec3::y_axis(), q.x)
+            * UnitQuaternion::from_axis_angle(&Vec3::x_axis(), FRAC_PI_2 - q.z)
     }
 
     /// Joint limits at these joints, the parallelogram's coupling of q2 and q3 included.

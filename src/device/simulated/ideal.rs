@@ -101,6 +101,7 @@ impl Ideal {
                 rotation: start.rotation,
                 angular_velocity: Vec3::zeros(),
                 joints: Vec3::zeros(),
+                wrist: [0.0; 3],
             },
             weight: dynamics.ideal_weight(),
             friction: (!none).then_some(f),
