@@ -11,7 +11,7 @@
 //! ```text
 //! contact  -> geometry
 //! haptics  -> contact, geometry
-//! scene    -> contact, geometry, config::source (scene files)
+//! scene    -> contact, geometry, config::{source, read_text} (scene files)
 //! device   -> geometry::pose
 //! servo    -> haptics, contact, geometry::pose, scene::{snapshot, exchange, broad}, device
 //! recording -> servo::record
