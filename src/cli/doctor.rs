@@ -1,16 +1,142 @@
-//! `hapticd doctor`.
+//! `hapticd doctor`: what this machine lacks for real-time work, and the command that cures each.
 
+mod check;
+mod cpu;
+mod devices;
+mod kernel;
+mod limits;
+mod wake;
+
+pub use check::{Check, Root, Status};
+pub use limits::{FifoAttempt, try_fifo};
+pub use wake::{BUCKETS_US, Wake, measure as measure_wake};
+
+use crate::device::registry::Registry;
+use anyhow::Context as _;
+use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Arguments of `hapticd doctor`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Print one JSON object instead of lines
+    #[arg(long)]
+    pub json: bool,
+    /// Measure wake-ups for this long; 0 leaves the measurement out
+    #[arg(long, value_name = "N", default_value_t = 3.0, value_parser = parse_seconds)]
+    pub seconds: f64,
+    /// Check this device (a name of `hapticd devices`), attached or not; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub device: Vec<String>,
+    /// Directory of further device profiles
+    #[arg(long, value_name = "DIR")]
+    pub profiles: Option<PathBuf>,
+    /// Read /proc, /sys, /dev and /boot below this directory (for tests and for looking at another machine's copy)
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    pub root: PathBuf,
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if (0.0..=3600.0).contains(&s) => Ok(s),
+        Ok(_) => Err("give 0 to 3600 seconds".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Everything but the wake-up measurement, in the order of printing.
+pub fn checks(root: &Root, fifo: &FifoAttempt, registry: &Registry, wanted: &[String]) -> Vec<Check> {
+    let mut all = vec![
+        limits::scheduling(fifo),
+        limits::realtime_priority(root),
+        limits::locked_memory(root),
+        kernel::cgroup(root, fifo),
+        kernel::rt_runtime(root),
+        kernel::preemption(root),
+        cpu::affinity(root),
+        cpu::isolation(root),
+        cpu::governor(root),
+        cpu::dma_latency(root),
+        cpu::throttling(root),
+        cpu::clocksource(root),
+        cpu::simd(),
+    ];
+    all.extend(devices::checks(root, registry, wanted));
+    all
+}
 
 /// Runs `hapticd doctor`.
 ///
 /// # Errors
-/// A message for the user.
+/// A directory of profiles that cannot be used, or output that cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args {} = args;
-    anyhow::bail!("`hapticd doctor` is not built yet")
+    let registry = match &args.profiles {
+        Some(dir) => Registry::with_dir(dir)?,
+        None => Registry::builtin(),
+    };
+    for name in &args.device {
+        anyhow::ensure!(
+            registry.profile(name).is_some(),
+            "no device '{name}'; known: {}",
+            registry.names().join(", ")
+        );
+    }
+    let root = Root::new(&args.root);
+    let mut all = checks(&root, &try_fifo(limits::PRIORITY), &registry, &args.device);
+    let wake = if args.seconds > 0.0 {
+        if !args.json {
+            eprintln!("measuring wake-ups for {} s ...", args.seconds);
+        }
+        let wake = measure_wake(Duration::from_secs_f64(args.seconds), cpu::servo_cpu(&root))
+            .context("cannot measure wake-ups")?;
+        all.push(wake.check());
+        Some(wake)
+    } else {
+        None
+    };
+    let degraded = all.iter().filter(|c| c.status == Status::Degraded).count();
+    if args.json {
+        println!("{}", json(&all, wake.as_ref()));
+    } else {
+        print!("{}", text(&all, wake.as_ref()));
+    }
+    Ok(if degraded > 0 { super::exit::findings() } else { super::exit::OK })
+}
+
+fn json(all: &[Check], wake: Option<&Wake>) -> serde_json::Value {
+    serde_json::json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "ok": all.iter().all(|c| c.status != Status::Degraded),
+        "checks": all,
+        "wake": wake,
+    })
+}
+
+fn text(all: &[Check], wake: Option<&Wake>) -> String {
+    let mut out = String::new();
+    let width = all.iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
+    for check in all {
+        let _ = writeln!(out, "{:<9} {:<width$}  {}", check.status.to_string(), check.name, check.why);
+        if let Some(cure) = &check.cure {
+            let _ = writeln!(out, "{:9} {:width$}  cure: {cure}", "", "");
+        }
+    }
+    if let Some(wake) = wake {
+        out.push('\n');
+        out.push_str(&wake.histogram_text());
+    }
+    let degraded = all.iter().filter(|c| c.status == Status::Degraded).count();
+    let unknown = all.iter().filter(|c| c.status == Status::Unknown).count();
+    let _ = match (degraded, unknown) {
+        (0, 0) => writeln!(out, "\nAll checks passed."),
+        (0, n) => writeln!(out, "\nNothing degraded; {n} could not be found out."),
+        (n, _) => writeln!(
+            out,
+            "\n{n} of {} degraded. hapticd works all the same, with late ticks now and then.",
+            all.len()
+        ),
+    };
+    out
 }

@@ -1,0 +1,124 @@
+//! Devices: whether their nodes can be opened, and what ends their last torque when nobody commands any more.
+
+use super::check::{Check, Root};
+use crate::device::registry::Registry;
+use nix::unistd::{AccessFlags, access};
+
+/// A hold shorter than this ends before a hand notices, s.
+const SHORT_HOLD: f64 = 0.05;
+
+const UDEV: &str = "sudo cp systemd/70-hapticd.rules /etc/udev/rules.d/ && sudo udevadm control --reload && \
+                    sudo udevadm trigger && sudo usermod -aG hapticd $USER, then log in again";
+
+/// A device on the bus: USB vendor, product (`None` = any), its profile, what it is.
+struct Known {
+    vendor: u16,
+    product: Option<u16>,
+    profile: &'static str,
+    title: &'static str,
+}
+
+/// Sources: libnifalcon `FalconComm.h` (Falcon); the vendors' udev rules and drivers' logs (Touch, Force Dimension).
+const KNOWN: [Known; 4] = [
+    Known { vendor: 0x0403, product: Some(0xcb48), profile: "novint-falcon", title: "Novint Falcon" },
+    Known { vendor: 0x2988, product: Some(0x0302), profile: "touch", title: "3D Systems Touch (serial)" },
+    Known { vendor: 0x2988, product: Some(0x0304), profile: "touch", title: "3D Systems Touch (HID)" },
+    Known { vendor: 0x1451, product: None, profile: "force-dimension", title: "Force Dimension device" },
+];
+
+/// One device found on the bus.
+struct Found {
+    known: &'static Known,
+    node: String,
+}
+
+/// The device lines: nodes, service, torque hold.
+pub fn checks(root: &Root, registry: &Registry, wanted: &[String]) -> Vec<Check> {
+    let found = attached(root);
+    let mut out = vec![nodes(root, &found)];
+    let mut names: Vec<String> = wanted.to_vec();
+    names.extend(found.iter().map(|f| f.known.profile.to_owned()));
+    names.sort();
+    names.dedup();
+    out.extend(torque_hold(root, registry, &names));
+    out
+}
+
+fn attached(root: &Root) -> Vec<Found> {
+    let dir = "/sys/bus/usb/devices";
+    let hex = |device: &str, file: &str| {
+        root.read(&format!("{dir}/{device}/{file}")).and_then(|t| u16::from_str_radix(&t, 16).ok())
+    };
+    let number = |device: &str, file: &str| {
+        root.read(&format!("{dir}/{device}/{file}")).and_then(|t| t.parse::<u32>().ok()).unwrap_or(0)
+    };
+    let mut out = Vec::new();
+    for device in root.list(dir) {
+        let (Some(vendor), Some(product)) = (hex(&device, "idVendor"), hex(&device, "idProduct")) else {
+            continue;
+        };
+        let known = KNOWN.iter().find(|k| k.vendor == vendor && k.product.is_none_or(|p| p == product));
+        if let Some(known) = known {
+            let (bus, dev) = (number(&device, "busnum"), number(&device, "devnum"));
+            out.push(Found { known, node: format!("/dev/bus/usb/{bus:03}/{dev:03}") });
+        }
+    }
+    out
+}
+
+fn nodes(root: &Root, found: &[Found]) -> Check {
+    let name = "device nodes";
+    if found.is_empty() {
+        return Check::ok(name, "no known force-feedback device is attached; the simulated one needs none");
+    }
+    let closed: Vec<String> = found
+        .iter()
+        .filter(|f| access(&root.path(&f.node), AccessFlags::R_OK | AccessFlags::W_OK).is_err())
+        .map(|f| format!("{} at {}", f.known.title, f.node))
+        .collect();
+    if closed.is_empty() {
+        let all: Vec<&str> = found.iter().map(|f| f.known.title).collect();
+        return Check::ok(name, format!("{} can be opened", all.join(", ")));
+    }
+    Check::degraded(name, format!("{} cannot be opened by this user", closed.join(", ")), UDEV)
+}
+
+/// True where the installed unit commands zero when the daemon has gone, however it went.
+fn unit_ends_torque(root: &Root) -> bool {
+    ["/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"]
+        .iter()
+        .filter_map(|dir| root.read(&format!("{dir}/hapticd.service")))
+        .any(|unit| unit.lines().any(|l| l.trim_start().starts_with("ExecStopPost=") && l.contains("zero")))
+}
+
+fn torque_hold(root: &Root, registry: &Registry, names: &[String]) -> Vec<Check> {
+    let unit = unit_ends_torque(root);
+    if names.is_empty() {
+        return vec![Check::ok("torque hold", "no device attached that could hold a torque")];
+    }
+    names
+        .iter()
+        .map(|device| {
+            let name = format!("torque hold {device}");
+            let hold = registry.profile(device).and_then(|p| p.torque_hold);
+            match hold {
+                Some(s) if s <= SHORT_HOLD => {
+                    Check::ok(&name, format!("the device itself lets go after {:.0} ms", s * 1e3))
+                }
+                _ if unit => Check::ok(&name, "the installed service commands zero when the daemon has gone"),
+                hold => {
+                    let time = hold.map_or("an unknown time, perhaps for ever".into(), |s| format!("{s} s"));
+                    Check::degraded(
+                        &name,
+                        format!(
+                            "holds its last torque for {time} when the daemon is killed, and nothing ends it"
+                        ),
+                        "install the service, whose ExecStopPost=hapticd zero does: sudo cp \
+                         systemd/hapticd.service /etc/systemd/system/ && sudo systemctl daemon-reload \
+                         (without it: keep a hand on the power switch)",
+                    )
+                }
+            }
+        })
+        .collect()
+}
