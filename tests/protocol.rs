@@ -298,6 +298,7 @@ fn golden_json_requests() {
             pose: Some(PoseJson { position: [0.0, 0.2, 0.0], orientation: [0.0, 0.0, 0.0, 1.0] }),
             mesh: None,
             scale: None,
+            resolution: None,
             moving: None,
             persistent: None,
         }

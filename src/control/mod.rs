@@ -3,8 +3,13 @@
 //! Nothing here runs on the servo's core. The servo is reached through [`servo::handle`](crate::servo::handle)
 //! only, and only from the bridge's thread.
 
+pub mod cpu;
 pub mod lines;
+pub mod motion;
+pub mod names;
 pub mod outbox;
 pub mod peer;
+pub mod session;
 pub mod socket;
 pub mod throttle;
+pub mod udp;

@@ -191,6 +191,9 @@ pub enum Edit {
         /// Factors along the mesh's axes; negative ones mirror.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scale: Option<[f64; 3]>,
+        /// Fineness of its field; that of the mesh when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resolution: Option<Resolution>,
     },
     /// Changes an object; what is absent stays.
     #[serde(rename = "object.update")]
@@ -209,6 +212,9 @@ pub enum Edit {
         /// New factors along the mesh's axes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scale: Option<[f64; 3]>,
+        /// New fineness.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resolution: Option<Resolution>,
         /// Whether a motion stream may move it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         moving: Option<bool>,
