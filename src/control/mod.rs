@@ -9,6 +9,7 @@ pub mod motion;
 pub mod names;
 pub mod outbox;
 pub mod peer;
+pub mod scene;
 pub mod session;
 pub mod socket;
 pub mod throttle;

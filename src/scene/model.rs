@@ -20,6 +20,8 @@ pub use parts::{
     ToolDef, ToolGeometry, ToolSpec,
 };
 
+pub use crate::contact::Material;
+
 use super::snapshot::{MAX_MOVING, MAX_OBJECTS};
 use std::collections::BTreeMap;
 

@@ -1,0 +1,221 @@
+//! Edits from the wire to edits of the model.
+
+use super::source::Reading;
+use crate::geometry::pose::Vec3;
+use crate::geometry::{Pose, field::build::FieldParams, field::build::Resolution as FieldResolution};
+use crate::protocol::edit::{Edit as Wire, ObjectRef, PoseJson, Resolution, ToolJson};
+use crate::protocol::rpc::{RpcError, codes};
+use crate::scene::model::{
+    Edit, EditError, EditErrorKind, GeometrySpec, Material, Method, ObjectPatch, ObjectSpec, Ref, Scene,
+    SourceMesh, ToolSpec,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Reference area of a material whose client names none: one square centimetre, a fingertip, m^2.
+const DEFAULT_AREA: f64 = 1e-4;
+/// Points of a mesh tool whose client names none.
+const DEFAULT_POINTS: u32 = 5000;
+
+fn bad(field: &str, cause: impl Into<String>) -> RpcError {
+    RpcError::new(codes::INVALID_PARAMS, cause).field(field)
+}
+
+/// Metres per unit.
+///
+/// # Errors
+/// An unknown unit, with the known ones.
+pub fn unit(name: &str) -> Result<f64, RpcError> {
+    let known = [
+        ("m", 1.0),
+        ("cm", 1e-2),
+        ("mm", 1e-3),
+        ("um", 1e-6),
+        ("in", 0.0254),
+        ("inch", 0.0254),
+        ("ft", 0.3048),
+    ];
+    known.iter().find(|(n, _)| *n == name).map(|(_, m)| *m).ok_or_else(|| {
+        bad(
+            "unit",
+            format!("unknown unit '{name}'; mesh files carry none, so give one of m, cm, mm, um, in, ft"),
+        )
+    })
+}
+
+/// How to read the mesh of a `mesh.load`; `None` for other edits.
+///
+/// # Errors
+/// Unknown unit, or a scale or tolerance out of range.
+pub fn reading(edit: &Wire) -> Result<Option<Reading<'_>>, RpcError> {
+    let Wire::MeshLoad { name, format, unit: unit_name, scale, strict, weld_tolerance, .. } = edit else {
+        return Ok(None);
+    };
+    let scale = scale.unwrap_or(1.0);
+    if !(1e-9..=1e9).contains(&scale) {
+        return Err(bad("scale", format!("{scale} is outside 1e-9 to 1e9")));
+    }
+    let weld = weld_tolerance.unwrap_or(0.0);
+    if !(0.0..=1.0).contains(&weld) {
+        return Err(bad("weld_tolerance", format!("{weld} is outside 0 to 1 m")));
+    }
+    Ok(Some(Reading {
+        label: name,
+        format: *format,
+        metres_per_unit: unit(unit_name)? * scale,
+        strict: *strict,
+        weld_tolerance: weld,
+    }))
+}
+
+fn pose(p: &PoseJson, field: &str) -> Result<Pose, RpcError> {
+    let p = p.checked().map_err(|e| bad(field, e.to_string()))?;
+    let [x, y, z, w] = p.orientation;
+    let rotation = nalgebra::UnitQuaternion::from_quaternion(nalgebra::Quaternion::new(w, x, y, z));
+    Ok(Pose::from_parts(Vec3::from(p.position).into(), rotation))
+}
+
+/// A pose for JSON.
+pub fn pose_json(p: &Pose) -> PoseJson {
+    let q = p.rotation.coords;
+    PoseJson { position: p.translation.vector.into(), orientation: [q.x, q.y, q.z, q.w] }
+}
+
+fn params(r: Option<Resolution>) -> Option<FieldParams> {
+    let resolution = match r? {
+        Resolution::Cell(cell) => FieldResolution::Cell(cell),
+        Resolution::Longest(n) => FieldResolution::Longest(n),
+        Resolution::Bytes(n) => FieldResolution::MemoryCap(n),
+    };
+    Some(FieldParams { resolution, ..FieldParams::default() })
+}
+
+fn object(r: &ObjectRef) -> Ref {
+    match r {
+        ObjectRef::Id(id) => Ref::Id(*id),
+        ObjectRef::Name(name) => Ref::Name(name.clone()),
+    }
+}
+
+fn factors(s: Option<[f64; 3]>) -> Vec3 {
+    s.map_or(Vec3::repeat(1.0), Vec3::from)
+}
+
+/// Converts a whole transaction against the scene to which it will be applied; `meshes[i]` is what edit `i` loads.
+///
+/// # Errors
+/// The first edit that makes no sense, its field named `edits[i].field`.
+pub fn edits(
+    wire: &[Wire],
+    meshes: &[Option<Arc<SourceMesh>>],
+    scene: &Scene,
+) -> Result<Vec<Edit>, RpcError> {
+    // Materials as they will stand when an edit comes to be applied: `material.set` creates or changes.
+    let named = scene.materials().filter_map(|m| Some((m.meta.name.as_deref()?.to_owned(), m.material)));
+    let mut materials: BTreeMap<String, Material> = named.collect();
+    let mut out = Vec::with_capacity(wire.len());
+    for (i, w) in wire.iter().enumerate() {
+        let mesh = meshes.get(i).cloned().flatten();
+        out.push(one(w, mesh, &mut materials).map_err(|e| at(e, i))?);
+    }
+    Ok(out)
+}
+
+/// The same error with the edit's place in front of its field.
+pub fn at(mut e: RpcError, index: usize) -> RpcError {
+    let data = e.data.get_or_insert_default();
+    let field = data.field.take().map_or_else(String::new, |f| format!(".{f}"));
+    data.field = Some(format!("edits[{index}]{field}"));
+    e
+}
+
+fn one(
+    wire: &Wire,
+    mesh: Option<Arc<SourceMesh>>,
+    materials: &mut BTreeMap<String, Material>,
+) -> Result<Edit, RpcError> {
+    Ok(match wire {
+        Wire::MaterialSet { name, stiffness, reference_area, damping, persistent } => {
+            let old = materials.get(name).copied();
+            let base = old.unwrap_or(Material { stiffness: 0.0, reference_area: DEFAULT_AREA, damping: 0.0 });
+            let material = Material {
+                stiffness: *stiffness,
+                reference_area: reference_area.unwrap_or(base.reference_area),
+                damping: damping.unwrap_or(base.damping),
+            };
+            materials.insert(name.clone(), material);
+            match old {
+                Some(_) => Edit::SetMaterial { material: Ref::Name(name.clone()), values: material },
+                None => Edit::AddMaterial { name: Some(name.clone()), material, persistent: *persistent },
+            }
+        }
+        Wire::MaterialDelete { name } => {
+            materials.remove(name);
+            Edit::RemoveMaterial { material: Ref::Name(name.clone()) }
+        }
+        Wire::MeshLoad { name, resolution, persistent, .. } => {
+            let mesh = mesh.ok_or_else(|| RpcError::new(codes::INTERNAL, "the mesh was not read"))?;
+            let params = params(*resolution).unwrap_or_default();
+            let spec = GeometrySpec { mesh, params, method: Method::default() };
+            Edit::AddGeometry { name: Some(name.clone()), spec, persistent: *persistent }
+        }
+        Wire::MeshDelete { name } => Edit::RemoveGeometry { geometry: Ref::Name(name.clone()) },
+        Wire::ObjectCreate { name, mesh, material, pose: p, moving, persistent, scale, resolution } => {
+            let spec = ObjectSpec {
+                geometry: Ref::Name(mesh.clone()),
+                material: Ref::Name(material.clone()),
+                pose: pose(p, "pose")?,
+                scale: factors(*scale),
+                params: params(*resolution),
+                moving: *moving,
+            };
+            Edit::AddObject { name: Some(name.clone()), spec, persistent: *persistent }
+        }
+        Wire::ObjectUpdate { object: o, material, pose: p, mesh, scale, resolution, moving, persistent } => {
+            let patch = ObjectPatch {
+                geometry: mesh.clone().map(Ref::Name),
+                material: material.clone().map(Ref::Name),
+                pose: p.map(|p| pose(&p, "pose")).transpose()?,
+                scale: scale.map(Vec3::from),
+                params: params(*resolution),
+                moving: *moving,
+                gain: None,
+                persistent: *persistent,
+            };
+            Edit::SetObject { object: object(o), patch }
+        }
+        Wire::ObjectDelete { object: o } => Edit::RemoveObject { object: object(o) },
+        Wire::ToolSet { tool } => Edit::SetTool { tool: tool_spec(tool)? },
+        Wire::DevicePlace { pose: p, scale } => Edit::SetMapping {
+            device_in_scene: p.map(|p| pose(&p, "pose")).transpose()?,
+            workspace_scale: *scale,
+        },
+        Wire::SceneClear {} => {
+            materials.clear();
+            Edit::Clear
+        }
+    })
+}
+
+fn tool_spec(tool: &ToolJson) -> Result<ToolSpec, RpcError> {
+    let offset = |o: &Option<PoseJson>| pose(&o.unwrap_or_default(), "tool.offset");
+    Ok(match tool {
+        ToolJson::Sphere { radius, offset: o } => ToolSpec::Sphere { radius: *radius, offset: offset(o)? },
+        ToolJson::Mesh { mesh, points, scale, offset: o } => ToolSpec::Mesh {
+            geometry: Ref::Name(mesh.clone()),
+            scale: factors(*scale),
+            points: points.unwrap_or(DEFAULT_POINTS),
+            offset: offset(o)?,
+        },
+    })
+}
+
+/// The model's refusal as an answer.
+pub fn refusal(e: &EditError) -> RpcError {
+    let code = match e.kind {
+        EditErrorKind::NotFound => codes::NOT_FOUND,
+        EditErrorKind::Limit => codes::LIMIT,
+        EditErrorKind::Invalid | EditErrorKind::Duplicate | EditErrorKind::InUse => codes::REJECTED,
+    };
+    at(RpcError::new(code, e.to_string()).field(e.field), e.index)
+}

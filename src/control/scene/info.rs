@@ -1,0 +1,47 @@
+//! The scene as `scene` requests show it.
+
+use super::{SceneService, convert::pose_json};
+use crate::protocol::messages::{MaterialInfo, ObjectInfo, SceneInfo};
+use crate::scene::model::{Meta, Scene};
+
+impl SceneService {
+    /// Everything in the scene.
+    pub fn info(&self) -> SceneInfo {
+        describe(&self.scene())
+    }
+}
+
+fn name(meta: &Meta) -> String {
+    meta.name.as_deref().map_or_else(|| meta.id.to_string(), str::to_owned)
+}
+
+fn describe(scene: &Scene) -> SceneInfo {
+    let material = |id| scene.material(id).map_or_else(String::new, |m| name(&m.meta));
+    let mesh = |id| scene.geometry(id).map_or_else(String::new, |g| name(&g.meta));
+    SceneInfo {
+        generation: scene.revision(),
+        materials: scene
+            .materials()
+            .map(|m| MaterialInfo {
+                name: name(&m.meta),
+                stiffness: m.material.stiffness,
+                reference_area: m.material.reference_area,
+                damping: m.material.damping,
+            })
+            .collect(),
+        meshes: scene.geometries().map(|g| name(&g.meta)).collect(),
+        objects: scene
+            .objects()
+            .map(|o| ObjectInfo {
+                id: o.meta.id,
+                name: name(&o.meta),
+                mesh: mesh(o.geometry),
+                material: material(o.material),
+                pose: pose_json(&o.pose),
+                moving: o.motion.is_some(),
+                persistent: o.meta.persistent,
+                session: o.meta.owner,
+            })
+            .collect(),
+    }
+}
