@@ -15,7 +15,7 @@
 //! device   -> geometry::pose
 //! servo    -> haptics, contact, geometry::pose, scene::{snapshot, exchange, broad}, device
 //! recording -> servo::record
-//! control  -> servo::{handle, record}, scene, device::{registry, profile}, protocol, config, recording
+//! control  -> servo::{handle, record}, scene, geometry::{pose, import, field}, device::{registry, profile}, protocol, config, recording
 //! cli      -> everything above
 //! ```
 

@@ -3,14 +3,18 @@
 //! Nothing here runs on the servo's core. The servo is reached through [`servo::handle`](crate::servo::handle)
 //! only, and only from the bridge's thread.
 
+pub mod bridge;
 pub mod cpu;
+pub mod ipc;
 pub mod lines;
 pub mod motion;
 pub mod names;
 pub mod outbox;
 pub mod peer;
+pub mod recorder;
 pub mod scene;
 pub mod session;
 pub mod socket;
+pub mod status;
 pub mod throttle;
 pub mod udp;

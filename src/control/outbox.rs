@@ -21,6 +21,7 @@ const MAX_TELEMETRY: usize = 16;
 pub struct Outbox {
     inner: Mutex<Inner>,
     wake: Notify,
+    ended: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -46,6 +47,7 @@ impl Outbox {
         i.answers.push_back(line);
         if i.answer_bytes > MAX_ANSWERS {
             i.closed = true;
+            self.ended.notify_waiters();
         }
         drop(i);
         self.wake.notify_one();
@@ -79,12 +81,24 @@ impl Outbox {
     /// Ends the writer once it has written what it took.
     pub fn close(&self) {
         self.lock().closed = true;
+        self.ended.notify_waiters();
         self.wake.notify_one();
     }
 
     /// True once closed or given up.
     pub fn is_closed(&self) -> bool {
         self.lock().closed
+    }
+
+    /// Waits until the outbox is closed. Cancel safe.
+    pub async fn closed(&self) {
+        loop {
+            let wait = self.ended.notified();
+            if self.is_closed() {
+                return;
+            }
+            wait.await;
+        }
     }
 
     /// The next bytes to write; `None` once closed and nothing but telemetry is left. Cancel safe.

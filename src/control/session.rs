@@ -15,8 +15,6 @@ use std::time::{Duration, Instant};
 pub struct Session {
     /// Number, below 2^53 so that every JSON reader keeps it.
     pub id: u64,
-    /// Key of its datagrams.
-    pub key: [u8; KEY],
     token: String,
     uid: u32,
     started: Instant,
@@ -26,6 +24,8 @@ pub struct Session {
 
 #[derive(Debug)]
 struct State {
+    /// Fresh for each connection, so that nothing recorded on an earlier one can be replayed.
+    key: [u8; KEY],
     client: String,
     role: Role,
     pid: i32,
@@ -36,6 +36,11 @@ struct State {
 impl Session {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Key of its datagrams; another one after each resumption.
+    pub fn key(&self) -> [u8; KEY] {
+        self.lock().key
     }
 
     /// What it may do.
@@ -125,11 +130,13 @@ impl Sessions {
     /// [`Denied`].
     pub fn admit(&self, a: Applicant<'_>, limit: usize) -> Result<(Arc<Session>, bool), Denied> {
         let mut all = self.lock();
+        let mut key = [0; KEY];
+        random(&mut key)?;
         let known = a.token.and_then(|t| all.values().find(|s| same(&s.token, t) && s.uid == a.peer.uid));
         if let Some(session) = known.cloned() {
             let mut state = session.lock();
             let new =
-                State { client: a.client.into(), role: a.role, pid: a.peer.pid, outbox: Some(a.outbox) };
+                State { key, client: a.client.into(), role: a.role, pid: a.peer.pid, outbox: Some(a.outbox) };
             let old = std::mem::replace(&mut *state, new);
             drop(state);
             if let Some(o) = old.outbox {
@@ -141,10 +148,8 @@ impl Sessions {
         if all.len() >= limit {
             return Err(Denied::Full(limit));
         }
-        let mut key = [0; KEY];
         let mut token = [0; 16];
         let mut id = [0; 8];
-        random(&mut key)?;
         random(&mut token)?;
         let id = loop {
             random(&mut id)?;
@@ -155,12 +160,12 @@ impl Sessions {
         };
         let session = Arc::new(Session {
             id,
-            key,
             token: hex(&token),
             uid: a.peer.uid,
             started: Instant::now(),
             heard: AtomicU64::new(0),
             state: Mutex::new(State {
+                key,
                 client: a.client.into(),
                 role: a.role,
                 pid: a.peer.pid,
@@ -245,12 +250,13 @@ mod tests {
         let (o1, o2) = (Arc::new(Outbox::default()), Arc::new(Outbox::default()));
         let (s, resumed) = sessions.admit(ask(&peer(5), None, &o1), 9).expect("admitted");
         assert!(!resumed && s.id < 1 << 53);
-        let token = s.token().to_owned();
+        let (token, old_key) = (s.token().to_owned(), s.key());
         let (stranger, resumed) = sessions.admit(ask(&peer(6), Some(&token), &o2), 9).expect("admitted");
-        assert!(!resumed && stranger.id != s.id && stranger.key != s.key);
+        assert!(!resumed && stranger.id != s.id && stranger.key() != s.key());
         assert!(sessions.disconnect(&s, &o1));
         let (again, resumed) = sessions.admit(ask(&peer(5), Some(&token), &o2), 9).expect("admitted");
         assert!(resumed && Arc::ptr_eq(&again, &s));
+        assert_ne!(again.key(), old_key, "a new connection has a new key");
         assert!(!sessions.forget(&s), "it is connected");
         assert!(!sessions.disconnect(&s, &o1), "the old connection no longer counts");
         assert!(sessions.disconnect(&s, &o2));

@@ -1,0 +1,187 @@
+//! Who holds the force, and for how long.
+//!
+//! Arming is a lease. The bridge renews it at the servo while the owner's connection stands (and, when the owner
+//! named a period, while it sends something within it) and while the tokio side is alive. Whatever of these stops,
+//! the servo ramps to zero by itself.
+
+use super::{Reply, Request, State, Waiting, no_device, refusal};
+use crate::protocol::rpc::{RpcError, codes};
+use crate::servo::handle::{Refusal, ServoCommand, monotonic_ns};
+use crate::servo::record::ServoState;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// How far ahead each renewal reaches.
+const LEASE_NS: u64 = 250_000_000;
+/// How often it is renewed.
+const RENEW_NS: u64 = 50_000_000;
+/// Silence of the tokio side after which nothing is renewed.
+const BEAT_MS: u64 = 1000;
+/// A takeover waits so long for the old owner's force to ramp down.
+const TAKEOVER_NS: u64 = 1_000_000_000;
+
+/// A request to arm.
+pub struct Arm {
+    /// For whom.
+    pub session: u64,
+    /// Longest silence of the owner; `None` = the connection is the lease.
+    pub lease: Option<Duration>,
+    /// Take the force from whoever has it.
+    pub takeover: bool,
+    /// Answer.
+    pub reply: Reply<()>,
+}
+
+struct Owner {
+    session: u64,
+    lease: Option<Duration>,
+    /// The servo has confirmed that it holds the force.
+    seen: bool,
+}
+
+/// The owner, and a takeover that waits for the ramp.
+#[derive(Default)]
+pub(super) struct Arming {
+    owner: Option<Owner>,
+    takeover: Option<(Arm, u64)>,
+    renewed_ns: u64,
+    in_flight: bool,
+}
+
+impl State {
+    fn holder(&self) -> u64 {
+        let counters = self.servo.as_ref().map(|s| s.counters());
+        let servo = counters.map_or(0, |c| c.owner.load(Relaxed));
+        if servo != 0 { servo } else { self.arming.owner.as_ref().map_or(0, |o| o.session) }
+    }
+
+    pub(super) fn arm(&mut self, arm: Arm) {
+        let Some(servo) = &self.servo else {
+            let _ = arm.reply.send(Err(no_device()));
+            return;
+        };
+        if !self.sessions.contains_key(&arm.session) {
+            let _ = arm.reply.send(Err(RpcError::new(codes::SHUTDOWN, "the session has ended")));
+            return;
+        }
+        let holder = self.holder();
+        if holder == 0 || holder == arm.session {
+            self.send_arm(arm);
+            return;
+        }
+        if !arm.takeover || self.arming.takeover.is_some() {
+            let text = format!("session {holder} is armed; `takeover` takes the force from it");
+            let _ = arm.reply.send(Err(RpcError::new(codes::NOT_OWNER, text)));
+            return;
+        }
+        servo.disarm();
+        if let Some(outbox) = self.sessions.get(&holder).and_then(|c| c.session.outbox()) {
+            let text = format!("session {} has taken the force over", arm.session);
+            outbox.note("event", &crate::protocol::messages::EventNote { event: "taken_over".into(), text });
+        }
+        self.arming.owner = None;
+        self.arming.takeover = Some((arm, monotonic_ns() + TAKEOVER_NS));
+    }
+
+    fn send_arm(&mut self, arm: Arm) {
+        let command = ServoCommand::Arm { session: arm.session };
+        self.arming.in_flight = true;
+        self.command(command, Waiting::Arm(arm));
+    }
+
+    pub(super) fn armed(&mut self, arm: Arm, result: Result<(), Refusal>) {
+        self.arming.in_flight = false;
+        // The client may have gone while the command was under way.
+        if result.is_ok() && !self.sessions.contains_key(&arm.session) {
+            if let Some(servo) = &self.servo {
+                servo.disarm();
+            }
+            return;
+        }
+        if result.is_ok() {
+            self.arming.owner = Some(Owner { session: arm.session, lease: arm.lease, seen: false });
+            self.arming.renewed_ns = 0;
+            self.shared.owner.store(arm.session, Relaxed);
+        }
+        let _ = arm.reply.send(result.map_err(refusal));
+    }
+
+    pub(super) fn disarm(&mut self, session: u64, any: bool, reply: Reply<()>) {
+        let holder = self.holder();
+        if holder != 0 && holder != session && !any {
+            let text = format!("session {holder} holds the force");
+            let _ = reply.send(Err(RpcError::new(codes::NOT_OWNER, text)));
+            return;
+        }
+        if let Some(servo) = &self.servo {
+            // The flag first: it cannot be lost in a queue. Then a command, for the acknowledgement.
+            servo.disarm();
+        }
+        self.arming.owner = None;
+        self.shared.owner.store(0, Relaxed);
+        self.handle(Request::Command(ServoCommand::Disarm, reply));
+    }
+
+    /// The session's connection has ended, or its lease has run out.
+    pub(super) fn lose_owner(&mut self, session: u64) {
+        if self.arming.takeover.as_ref().is_some_and(|(a, _)| a.session == session) {
+            self.arming.takeover = None;
+        }
+        if self.arming.owner.as_ref().is_some_and(|o| o.session == session) {
+            if let Some(servo) = &self.servo {
+                servo.disarm();
+            }
+            self.arming.owner = None;
+            self.shared.owner.store(0, Relaxed);
+            self.all.broadcast("lease_lost", &format!("session {session} has lost the force"));
+        }
+    }
+
+    pub(super) fn keep_lease(&mut self, now: u64) {
+        self.finish_takeover(now);
+        let Some(servo) = &mut self.servo else { return };
+        let held = servo.counters().owner.load(Relaxed);
+        let Some(owner) = &mut self.arming.owner else { return };
+        let session = owner.session;
+        if held == session {
+            owner.seen = true;
+        } else if owner.seen {
+            // Disarmed by the servo itself: a fault, a stopped motion stream.
+            self.arming.owner = None;
+            self.shared.owner.store(0, Relaxed);
+            return;
+        }
+        let silent =
+            owner.lease.is_some_and(|l| self.sessions.get(&session).is_none_or(|c| c.session.silence() > l));
+        if silent {
+            self.lose_owner(session);
+            return;
+        }
+        let beat_old = (now / 1_000_000).saturating_sub(self.shared.beat_ms.load(Relaxed)) > BEAT_MS;
+        if beat_old || now.saturating_sub(self.arming.renewed_ns) < RENEW_NS {
+            return;
+        }
+        if let Ok(id) = servo.send(ServoCommand::Lease { until_ns: now + LEASE_NS }) {
+            self.waiting.insert(id, Waiting::Nobody);
+            self.arming.renewed_ns = now;
+        }
+    }
+
+    fn finish_takeover(&mut self, now: u64) {
+        let Some((_, until)) = &self.arming.takeover else { return };
+        let Some(servo) = &self.servo else { return };
+        let counters = servo.counters();
+        let free = counters.owner.load(Relaxed) == 0
+            && !matches!(counters.state(), ServoState::Armed | ServoState::Rendering);
+        if !free && now < *until {
+            return;
+        }
+        let Some((arm, _)) = self.arming.takeover.take() else { return };
+        if free {
+            self.send_arm(arm);
+        } else {
+            let text = "the old owner's force did not ramp down within 1 s";
+            let _ = arm.reply.send(Err(RpcError::new(codes::SERVO, text)));
+        }
+    }
+}

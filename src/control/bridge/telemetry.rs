@@ -1,0 +1,136 @@
+//! Records from the servo to subscribers, events and dumps.
+
+use super::super::names;
+use super::super::outbox::Outbox;
+use super::State;
+use super::datagrams::Pace;
+use crate::servo::record::{FLAG_CONTACT_BEGIN, FLAG_CONTACT_END, Fault, ServoState, TickRecord, ZeroReason};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+struct Subscriber {
+    outbox: Arc<Outbox>,
+    pace: Pace,
+    peak: f64,
+}
+
+type Dump = Box<dyn FnMut(Vec<TickRecord>, &'static str) + Send>;
+
+pub(super) struct Telemetry {
+    subscribers: BTreeMap<u64, Subscriber>,
+    pub(super) tap: Option<Box<dyn FnMut(&TickRecord) + Send>>,
+    /// The last records, for a dump after a fault.
+    flight: VecDeque<TickRecord>,
+    capacity: usize,
+    dump: Dump,
+    last: Option<TickRecord>,
+    fastest_ns: u64,
+}
+
+impl Telemetry {
+    pub(super) fn new(capacity: usize, dump: Dump) -> Self {
+        Self {
+            subscribers: BTreeMap::new(),
+            tap: None,
+            flight: VecDeque::with_capacity(capacity),
+            capacity,
+            dump,
+            last: None,
+            fastest_ns: u64::MAX,
+        }
+    }
+
+    pub(super) fn subscribe(&mut self, id: u64, outbox: Arc<Outbox>, rate: f64) {
+        match Pace::new(rate) {
+            Some(pace) => drop(self.subscribers.insert(id, Subscriber { outbox, pace, peak: 0.0 })),
+            None => self.unsubscribe(id),
+        }
+    }
+
+    pub(super) fn unsubscribe(&mut self, id: u64) {
+        self.subscribers.remove(&id);
+    }
+
+    /// How long the loop may sleep: no longer than the fastest stream waits.
+    pub(super) fn patience(&self, longest: Duration) -> Duration {
+        // poll counts whole milliseconds; a stream of 1 kHz needs every one.
+        longest.min(Duration::from_nanos(self.fastest_ns)).max(Duration::from_millis(1))
+    }
+
+    fn take(&mut self, r: &TickRecord, changes: &mut Vec<(&'static str, String)>) {
+        if let Some(tap) = &mut self.tap {
+            tap(r);
+        }
+        if self.capacity > 0 {
+            if self.flight.len() >= self.capacity {
+                self.flight.pop_front();
+            }
+            self.flight.push_back(*r);
+        }
+        let force = r.force.iter().map(|f| f * f).sum::<f64>().sqrt();
+        self.subscribers.values_mut().for_each(|s| s.peak = s.peak.max(force));
+        let before = self.last.replace(*r);
+        let (state, fault) = before.map_or((ServoState::Absent, Fault::None), |b| (b.state, b.fault));
+        if r.fault != fault && r.fault != Fault::None {
+            let name = names::fault(r.fault);
+            changes
+                .push(("fault", format!("fault: {name} at tick {}; see `status`, then clear_fault", r.tick)));
+            if self.capacity > 0 {
+                (self.dump)(self.flight.iter().copied().collect(), name);
+            }
+        }
+        let on = |s: ServoState| matches!(s, ServoState::Armed | ServoState::Rendering);
+        if on(r.state) != on(state) && before.is_some() {
+            match on(r.state) {
+                true => changes.push(("armed", format!("armed at tick {}", r.tick))),
+                false => changes.push(("disarmed", format!("{} at tick {}", names::zero(r.zero), r.tick))),
+            }
+        }
+        let motion_stopped = |z: ZeroReason| z == ZeroReason::MotionStopped;
+        if motion_stopped(r.zero) && !before.is_some_and(|b| motion_stopped(b.zero)) {
+            changes.push(("motion_stopped", format!("a motion stream stopped at tick {}", r.tick)));
+        }
+        for (bit, event) in [(FLAG_CONTACT_BEGIN, "contact_begin"), (FLAG_CONTACT_END, "contact_end")] {
+            if r.flags & bit != 0 {
+                self.contact(event, r);
+            }
+        }
+    }
+
+    /// Contacts begin and end often: only those who asked for telemetry hear of them.
+    fn contact(&self, event: &str, r: &TickRecord) {
+        let text = format!("object {} at tick {}", r.deepest_object, r.tick);
+        let note = crate::protocol::messages::EventNote { event: event.into(), text };
+        self.subscribers.values().for_each(|s| s.outbox.note("event", &note));
+    }
+}
+
+impl State {
+    pub(super) fn drain(&mut self, now: u64) {
+        let Some(servo) = &mut self.servo else { return };
+        let mut changes = Vec::new();
+        let telemetry = &mut self.telemetry;
+        let (n, lost) = servo.drain(&mut |r| telemetry.take(r, &mut changes));
+        if lost > 0 {
+            self.shared.lost.fetch_add(lost, Relaxed);
+        }
+        for (event, text) in changes {
+            tracing::info!(event, "{text}");
+            self.all.broadcast(event, &text);
+        }
+        if n > 0 {
+            *self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner) = self.telemetry.last;
+        }
+        let Some(latest) = self.telemetry.last else { return };
+        for s in self.telemetry.subscribers.values_mut() {
+            if s.pace.due(now) {
+                s.outbox.telemetry(names::to_json(&latest), std::mem::take(&mut s.peak));
+            }
+        }
+        self.send_states(&latest, now);
+        self.telemetry.fastest_ns = self.fastest_state().unwrap_or(u64::MAX);
+    }
+}

@@ -1,0 +1,162 @@
+//! Edits of one connection: carried out in the order in which they came, beside everything else the connection asks.
+
+use super::{Server, answer, need};
+use crate::control::outbox::Outbox;
+use crate::control::scene::may_build;
+use crate::control::session::Session;
+use crate::geometry::field::build::Progress;
+use crate::protocol::edit::Edit;
+use crate::protocol::messages::{Cancel, ProgressNote, Role, Transaction};
+use crate::protocol::rpc::{Id, Request, RpcError, codes};
+use serde_json::Value;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::sync::mpsc;
+
+/// Time between two progress reports, ms.
+const REPORT_MS: u64 = 100;
+
+/// An edit on its way.
+pub(super) struct Job {
+    id: Option<Id>,
+    transaction: Transaction,
+    descriptor: Option<OwnedFd>,
+}
+
+/// True for `transaction` and for the edits that are methods of their own.
+pub(super) fn is_edit(method: &str) -> bool {
+    method == "transaction" || Edit::OPS.contains(&method)
+}
+
+pub(super) fn queue_full() -> RpcError {
+    RpcError::new(codes::LIMIT, "too many edits of this connection are waiting; read the answers first")
+}
+
+/// Reads the arguments of an edit.
+pub(super) fn job(request: Request, descriptor: Option<OwnedFd>, role: Role) -> Result<Job, RpcError> {
+    need(role, Role::Owner, &request.method)?;
+    let bad = |e: serde_json::Error| RpcError::new(codes::INVALID_PARAMS, e.to_string());
+    let transaction = if request.method == "transaction" {
+        serde_json::from_value::<Transaction>(request.params).map_err(bad)?
+    } else {
+        let mut params = match request.params {
+            Value::Object(m) => m,
+            Value::Null => serde_json::Map::new(),
+            _ => return Err(RpcError::new(codes::INVALID_PARAMS, "arguments are given by name")),
+        };
+        if params.insert("op".into(), request.method.into()).is_some() {
+            return Err(RpcError::new(codes::INVALID_PARAMS, "`op` is the method here").field("op"));
+        }
+        let edit = serde_json::from_value::<Edit>(Value::Object(params)).map_err(bad)?;
+        Transaction { edits: vec![edit], expect_generation: None }
+    };
+    if transaction.edits.iter().any(|e| matches!(e, Edit::SceneClear {})) {
+        need(role, Role::Admin, "scene.clear")?;
+    }
+    Ok(Job { id: request.id, transaction, descriptor })
+}
+
+/// Builds that can be cancelled, by request.
+#[derive(Clone, Default)]
+pub(super) struct Running(Arc<Mutex<Vec<(Option<Id>, Arc<AtomicBool>)>>>);
+
+impl Running {
+    fn start(&self, id: Option<Id>) -> Arc<AtomicBool> {
+        let flag = Arc::new(AtomicBool::new(false));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((id, flag.clone()));
+        flag
+    }
+
+    fn end(&self, flag: &Arc<AtomicBool>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, f)| !Arc::ptr_eq(f, flag));
+    }
+
+    /// Cancels one request; false when it is not running.
+    pub(super) fn cancel(&self, c: &Cancel) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = false;
+        for (_, flag) in all.iter().filter(|(id, _)| id.as_ref() == Some(&c.request)) {
+            flag.store(true, Relaxed);
+            found = true;
+        }
+        found
+    }
+
+    pub(super) fn cancel_all(&self) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().for_each(|(_, f)| f.store(true, Relaxed));
+    }
+}
+
+/// Carries out the jobs of a connection, one after the other.
+pub(super) async fn work(
+    server: Arc<Server>,
+    session: Arc<Session>,
+    outbox: Arc<Outbox>,
+    running: Running,
+    mut jobs: mpsc::Receiver<Job>,
+) {
+    while let Some(job) = jobs.recv().await {
+        let id = job.id.clone();
+        let result = carry_out(&server, &session, &outbox, &running, job).await;
+        answer(&server, &outbox, id.map(Some), result);
+    }
+}
+
+async fn carry_out(
+    server: &Arc<Server>,
+    session: &Arc<Session>,
+    outbox: &Arc<Outbox>,
+    running: &Running,
+    job: Job,
+) -> Result<Value, RpcError> {
+    let closed = |_| RpcError::new(codes::SHUTDOWN, "the daemon is shutting down");
+    // Only what may build waits for a place.
+    let builds = job.transaction.edits.iter().any(may_build);
+    let _place = if builds { Some(server.builds.acquire().await.map_err(closed)?) } else { None };
+    let cancel = running.start(job.id.clone());
+    let report = Report::new(outbox.clone(), job.id.clone(), cancel.clone());
+    let (scene, owner) = (server.scene.clone(), session.id);
+    let done =
+        tokio::task::spawn_blocking(move || scene.transact(owner, &job.transaction, job.descriptor, &report))
+            .await;
+    running.end(&cancel);
+    match done {
+        Ok(result) => result.map(|c| serde_json::to_value(&c).unwrap_or_default()),
+        Err(_) => Err(RpcError::new(codes::INTERNAL, "the edit failed by a bug of the daemon; see its log")),
+    }
+}
+
+/// Progress of a build as notifications.
+struct Report {
+    outbox: Arc<Outbox>,
+    request: Option<Id>,
+    cancel: Arc<AtomicBool>,
+    start: Instant,
+    last_ms: AtomicU64,
+}
+
+impl Report {
+    fn new(outbox: Arc<Outbox>, request: Option<Id>, cancel: Arc<AtomicBool>) -> Self {
+        Self { outbox, request, cancel, start: Instant::now(), last_ms: AtomicU64::new(0) }
+    }
+}
+
+impl Progress for Report {
+    fn step(&self, done: u64, total: u64) {
+        let now = self.start.elapsed().as_millis() as u64;
+        let last = self.last_ms.load(Relaxed);
+        let due = now >= last + REPORT_MS;
+        // One of the worker threads wins; the others go on.
+        if due && self.last_ms.compare_exchange(last, now, Relaxed, Relaxed).is_ok() {
+            let note = ProgressNote { request: self.request.clone(), stage: "build".into(), done, total };
+            self.outbox.note("progress", &note);
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        self.cancel.load(Relaxed)
+    }
+}

@@ -1,0 +1,201 @@
+//! The methods that change no scene.
+
+use super::{Connection, need};
+use crate::control::bridge::{Request, arming};
+use crate::control::motion;
+use crate::protocol::messages::{
+    Arm, Cancel, Clutch, Done, Limits, MotionOpen, Recentre, Record, Role, StateStream, Subscribe,
+};
+use crate::protocol::rpc::{RpcError, codes};
+use crate::servo::handle::ServoCommand;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Fastest telemetry on the socket, Hz.
+const MAX_SUBSCRIPTION: f64 = 200.0;
+
+fn args<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
+    let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
+    serde_json::from_value(params).map_err(|e| RpcError::new(codes::INVALID_PARAMS, e.to_string()))
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+fn value(v: &impl Serialize) -> Value {
+    serde_json::to_value(v).unwrap_or_default()
+}
+
+fn within(field: &str, x: f64, lo: f64, hi: f64, unit: &str) -> Result<f64, RpcError> {
+    if x >= lo && x <= hi {
+        return Ok(x);
+    }
+    let text = format!("{field} = {x} is outside {lo} to {hi} {unit}");
+    Err(RpcError::new(codes::INVALID_PARAMS, text).field(field))
+}
+
+impl Connection {
+    fn done(&self) -> Value {
+        value(&Done { generation: self.server.scene.generation() })
+    }
+
+    fn owner(&self, method: &str) -> Result<(), RpcError> {
+        need(self.session.role(), Role::Owner, method)
+    }
+
+    /// Owners act on the servo only while they hold the force, or nobody does; admins always.
+    fn holds_or_free(&self, method: &str) -> Result<(), RpcError> {
+        self.owner(method)?;
+        let holder = self.server.bridge.shared.owner.load(std::sync::atomic::Ordering::Relaxed);
+        if holder == 0 || holder == self.session.id || self.session.role() == Role::Admin {
+            return Ok(());
+        }
+        let text = format!("session {holder} holds the force; only it or an admin may {method}");
+        Err(RpcError::new(codes::NOT_OWNER, text))
+    }
+
+    async fn command(&self, command: ServoCommand) -> Result<Value, RpcError> {
+        self.server.bridge.ask(|reply| Request::Command(command, reply)).await?;
+        Ok(self.done())
+    }
+
+    pub(super) async fn call(&self, method: &str, params: Value) -> Result<Value, RpcError> {
+        let server = &self.server;
+        match method {
+            "hello" => Err(RpcError::new(codes::INVALID_REQUEST, "hello was said already")),
+            "ping" => args::<Nothing>(params).map(|_| self.done()),
+            "status" => {
+                args::<Nothing>(params)?;
+                Ok(value(&server.status()))
+            }
+            "scene" => {
+                args::<Nothing>(params)?;
+                Ok(value(&server.scene.info()))
+            }
+            "arm" | "takeover" => self.arm(method, args(params)?).await,
+            "disarm" => {
+                args::<Nothing>(params)?;
+                self.owner(method)?;
+                let any = self.session.role() == Role::Admin;
+                let session = self.session.id;
+                server.bridge.ask(|reply| Request::Disarm { session, any, reply }).await?;
+                Ok(self.done())
+            }
+            "clear_fault" => {
+                args::<Nothing>(params)?;
+                self.holds_or_free(method)?;
+                self.command(ServoCommand::ClearFault).await
+            }
+            "limits" => self.limits(args(params)?).await,
+            "clutch" => {
+                let c: Clutch = args(params)?;
+                self.holds_or_free(method)?;
+                self.command(ServoCommand::Clutch { held: c.held }).await
+            }
+            "recentre" => {
+                let r: Recentre = args(params)?;
+                self.holds_or_free(method)?;
+                for (i, x) in r.to.iter().enumerate() {
+                    within(&format!("to[{i}]"), *x, -1000.0, 1000.0, "m")?;
+                }
+                self.command(ServoCommand::Recentre { to: r.to }).await
+            }
+            "subscribe" => {
+                let s: Subscribe = args(params)?;
+                let rate = within("rate_hz", s.rate_hz, 0.0, MAX_SUBSCRIPTION, "Hz (0 = off)")?;
+                server.bridge.send(Request::Subscribe(self.session.id, self.outbox.clone(), rate));
+                Ok(self.done())
+            }
+            "state_stream" => {
+                let s: StateStream = args(params)?;
+                let rate = within("rate_hz", s.rate_hz, 0.0, server.options.state_hz, "Hz (0 = off)")?;
+                server.bridge.send(Request::StateRate(self.session.id, rate));
+                Ok(self.done())
+            }
+            "motion.open" => self.motion(args(params)?).await,
+            "cancel" => {
+                let c: Cancel = args(params)?;
+                if self.running.cancel(&c) {
+                    return Ok(self.done());
+                }
+                Err(RpcError::new(codes::NOT_FOUND, "no such request is being carried out").field("request"))
+            }
+            "record" => {
+                let r: Record = args(params)?;
+                self.owner(method)?;
+                let path = server.recordings.switch(r.on, &server.bridge)?;
+                let generation = server.scene.generation();
+                Ok(value(&crate::protocol::messages::Recorded { path, generation }))
+            }
+            "shutdown" => {
+                args::<Nothing>(params)?;
+                need(self.session.role(), Role::Admin, method)?;
+                (server.shutdown)();
+                Ok(self.done())
+            }
+            "debug.panic" if server.options.debug => self.provoke(&params),
+            _ => Err(RpcError::new(codes::UNKNOWN_METHOD, format!("there is no method '{method}'"))),
+        }
+    }
+
+    async fn arm(&self, method: &str, a: Arm) -> Result<Value, RpcError> {
+        self.owner(method)?;
+        let longest = self.server.options.lease.as_secs_f64();
+        let lease = match a.lease_s {
+            Some(s) => Some(Duration::from_secs_f64(within("lease_s", s, 0.02, longest, "s")?)),
+            None => None,
+        };
+        let (session, takeover) = (self.session.id, method == "takeover");
+        let make = |reply| Request::Arm(arming::Arm { session, lease, takeover, reply });
+        self.server.bridge.ask(make).await?;
+        Ok(self.done())
+    }
+
+    async fn limits(&self, l: Limits) -> Result<Value, RpcError> {
+        self.holds_or_free("limits")?;
+        let check = |field: &str, x: Option<f64>| x.map(|x| within(field, x, 0.0, 1e6, "")).transpose();
+        let (force, torque) = (check("force", l.force)?, check("torque", l.torque)?);
+        let velocity = check("velocity", l.velocity)?;
+        let make = |reply| Request::Limits { force, torque, velocity, reply };
+        self.server.bridge.ask(make).await.map(|l| value(&l))
+    }
+
+    async fn motion(&self, m: MotionOpen) -> Result<Value, RpcError> {
+        self.owner("motion.open")?;
+        let rate = within("rate_hz", m.rate_hz, 1.0, 2000.0, "Hz")?;
+        let jitter = match m.jitter_s {
+            Some(j) => (within("jitter_s", j, 0.0, 0.1, "s")? * 1e9) as u64,
+            None => motion::DEFAULT_JITTER_NS,
+        };
+        let lease = match m.lease_s {
+            Some(s) => within("lease_s", s, 0.005, 10.0, "s")?,
+            // Three missing datagrams of a slow stream are not yet a stop.
+            None => self.server.options.motion_timeout.as_secs_f64().max(3.0 / rate),
+        };
+        let (session, delay_ns, lease_ns) =
+            (self.session.id, motion::delay_ns(rate, jitter), (lease * 1e9) as u64);
+        let make = |reply| Request::Motion { session, delay_ns, lease_ns, reply };
+        self.server.bridge.ask(make).await.map(|o| value(&o))
+    }
+
+    /// Panics in the task of that name, to test what follows.
+    fn provoke(&self, params: &Value) -> Result<Value, RpcError> {
+        match params.get("task").and_then(Value::as_str) {
+            Some("connection") => panic!("asked to panic"),
+            Some("bridge") => {
+                self.server.bridge.send(Request::Panic);
+                Ok(self.done())
+            }
+            Some("build") => {
+                tokio::task::spawn_blocking(|| panic!("asked to panic"));
+                Ok(self.done())
+            }
+            _ => {
+                Err(RpcError::new(codes::INVALID_PARAMS, "task is connection, bridge or build").field("task"))
+            }
+        }
+    }
+}

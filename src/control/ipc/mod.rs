@@ -1,0 +1,435 @@
+//! The socket server: one task a connection, one writer task, one queue of edits.
+
+mod edits;
+mod methods;
+
+use super::bridge::{Bridge, Request};
+use super::lines::{End, Line, Lines};
+use super::outbox::Outbox;
+use super::peer::{Peer, Policy};
+use super::recorder::Recordings;
+use super::scene::SceneService;
+use super::session::{Applicant, Session, Sessions};
+use super::status::StatusBoard;
+use crate::protocol::messages::{Hello, Role, UdpInfo, Welcome};
+use crate::protocol::rpc::{Id, Response, RpcError, codes, parse_request};
+use crate::protocol::{VERSION, negotiate};
+use crate::scene::model::Edit;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
+
+/// A line that has begun must end within this time.
+const LINE_PATIENCE: Duration = Duration::from_secs(10);
+/// A client that does not take what it asked for is closed after this time.
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+/// Edits of one connection that may wait.
+const EDIT_QUEUE: usize = 64;
+/// Refused requests in a row after which a connection that ignores its rate is closed.
+const MAX_EXCESS: u32 = 10_000;
+
+/// Limits of the server.
+#[derive(Clone, Debug)]
+pub struct IpcOptions {
+    /// Sessions at a time.
+    pub sessions: usize,
+    /// Longest line, bytes.
+    pub line_bytes: usize,
+    /// Time to say hello.
+    pub hello: Duration,
+    /// Requests a second.
+    pub requests_per_s: u32,
+    /// Longest lease that a client may name.
+    pub lease: Duration,
+    /// Time to resume a session.
+    pub resume: Duration,
+    /// Time over which a dead session's objects fade.
+    pub fade: Duration,
+    /// Fastest state stream, Hz.
+    pub state_hz: f64,
+    /// Default lease of a motion stream.
+    pub motion_timeout: Duration,
+    /// Takes hidden requests that provoke faults, for tests of this program.
+    pub debug: bool,
+}
+
+/// Counters of the server.
+#[derive(Debug, Default)]
+pub struct IpcCounters {
+    /// Connections accepted.
+    pub connections: AtomicU64,
+    /// Connections refused or closed for their behaviour: too many, silent, oversize, too fast.
+    pub closed: AtomicU64,
+    /// Requests answered.
+    pub requests: AtomicU64,
+    /// Requests answered with an error.
+    pub errors: AtomicU64,
+}
+
+/// Everything that requests need.
+pub struct Server {
+    /// Limits.
+    pub options: IpcOptions,
+    /// Who may do what.
+    pub policy: Policy,
+    /// All sessions.
+    pub sessions: Arc<Sessions>,
+    /// The servo.
+    pub bridge: Bridge,
+    /// The scene.
+    pub scene: Arc<SceneService>,
+    /// Where datagrams go.
+    pub udp: SocketAddr,
+    /// What `status` says besides.
+    pub board: Arc<StatusBoard>,
+    /// Recordings.
+    pub recordings: Arc<Recordings>,
+    /// Counters.
+    pub counters: Arc<IpcCounters>,
+    /// Builds at a time; light edits pass by.
+    pub builds: Semaphore,
+    /// Open connections.
+    pub open: AtomicUsize,
+    /// Ends the daemon.
+    pub shutdown: Box<dyn Fn() + Send + Sync>,
+}
+
+/// Accepts connections for ever.
+pub async fn serve(server: Arc<Server>, listener: UnixListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                server.counters.connections.fetch_add(1, Relaxed);
+                // Twice the sessions, so that a crowd of silent connections leaves room for `hello`.
+                if server.open.fetch_add(1, Relaxed) >= 2 * server.options.sessions + 8 {
+                    server.open.fetch_sub(1, Relaxed);
+                    server.counters.closed.fetch_add(1, Relaxed);
+                    continue;
+                }
+                let server = server.clone();
+                tokio::spawn(async move {
+                    converse(&server, stream).await;
+                    server.open.fetch_sub(1, Relaxed);
+                });
+            }
+            // Out of descriptors, most likely: wait for some to close.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+async fn converse(server: &Arc<Server>, stream: UnixStream) {
+    let Ok(peer) = Peer::of(&stream) else { return };
+    let stream = Arc::new(stream);
+    let outbox = Arc::new(Outbox::default());
+    let writer = tokio::spawn(write(stream.clone(), outbox.clone()));
+    let mut lines = Lines::new(stream, server.options.line_bytes, LINE_PATIENCE);
+
+    let first = tokio::time::timeout(server.options.hello, greet(server, &peer, &mut lines, &outbox)).await;
+    match first {
+        Ok(Some(session)) => {
+            let mut connection = Connection::new(server.clone(), session, outbox.clone());
+            connection.talk(&mut lines).await;
+            connection.end();
+        }
+        Ok(None) => drop(server.counters.closed.fetch_add(1, Relaxed)),
+        Err(_) => {
+            server.counters.closed.fetch_add(1, Relaxed);
+            let text = format!("no hello within {} s", server.options.hello.as_secs_f64());
+            outbox.answer(&Response::err(None, RpcError::new(codes::NO_HELLO, text)));
+        }
+    }
+    outbox.close();
+    let _ = writer.await;
+}
+
+async fn write(stream: Arc<UnixStream>, outbox: Arc<Outbox>) {
+    while let Some(bytes) = outbox.next().await {
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            match tokio::time::timeout(WRITE_PATIENCE, stream.writable()).await {
+                Ok(Ok(())) => {}
+                _ => return outbox.close(),
+            }
+            match stream.try_write(rest) {
+                Ok(n) => rest = &rest[n..],
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => return outbox.close(),
+            }
+        }
+    }
+}
+
+/// Waits for a valid `hello`. Anything else is answered and ends the connection.
+async fn greet(
+    server: &Arc<Server>,
+    peer: &Peer,
+    lines: &mut Lines,
+    outbox: &Arc<Outbox>,
+) -> Option<Arc<Session>> {
+    let line = match lines.next().await {
+        Ok(line) => line,
+        Err(end) => {
+            complain(&end, server, outbox);
+            return None;
+        }
+    };
+    let (id, answer) = match parse_request(&line.bytes) {
+        Err((id, e)) => (id, Err(e)),
+        Ok(r) if r.method != "hello" => {
+            (r.id, Err(RpcError::new(codes::NO_HELLO, "the first request of a connection is hello")))
+        }
+        Ok(r) => {
+            let hello = serde_json::from_value::<Hello>(r.params)
+                .map_err(|e| RpcError::new(codes::INVALID_PARAMS, e.to_string()));
+            (r.id, hello.and_then(|h| admit(server, peer, &h, outbox)))
+        }
+    };
+    match answer {
+        Ok((session, welcome)) => {
+            outbox.answer(&Response::ok(id, serde_json::to_value(&welcome).unwrap_or_default()));
+            Some(session)
+        }
+        Err(e) => {
+            outbox.answer(&Response::err(id, e));
+            None
+        }
+    }
+}
+
+fn admit(
+    server: &Arc<Server>,
+    peer: &Peer,
+    hello: &Hello,
+    outbox: &Arc<Outbox>,
+) -> Result<(Arc<Session>, Welcome), RpcError> {
+    let Some(major) = negotiate(hello.min, hello.max) else {
+        let text = format!(
+            "this daemon speaks protocol {} to {}, the client {} to {}",
+            crate::protocol::OLDEST_MAJOR,
+            VERSION.major,
+            hello.min,
+            hello.max
+        );
+        return Err(RpcError::new(codes::VERSION, text).field("min"));
+    };
+    if hello.client.is_empty() || hello.client.len() > 64 || hello.client.chars().any(char::is_control) {
+        let text = "a client's name has 1 to 64 bytes and no control characters";
+        return Err(RpcError::new(codes::INVALID_PARAMS, text).field("client"));
+    }
+    let most = server.policy.role(peer);
+    let role = hello.role.map_or(most, |r| r.min(most));
+    let applicant = Applicant {
+        peer,
+        client: &hello.client,
+        role,
+        token: hello.token.as_deref(),
+        outbox: outbox.clone(),
+    };
+    let (session, resumed) = server
+        .sessions
+        .admit(applicant, server.options.sessions)
+        .map_err(|e| RpcError::new(codes::LIMIT, e.to_string()))?;
+    server.bridge.send(Request::Open(session.clone()));
+    let welcome = Welcome {
+        version: crate::protocol::Version { major, minor: VERSION.minor },
+        server: env!("CARGO_PKG_VERSION").into(),
+        session: session.id,
+        token: session.token().into(),
+        resumed,
+        role,
+        udp: Some(UdpInfo {
+            address: server.udp.ip().to_string(),
+            port: server.udp.port(),
+            key: super::session::hex(&session.key()),
+        }),
+        generation: server.scene.generation(),
+        linger_s: server.options.resume.as_secs_f64(),
+    };
+    Ok((session, welcome))
+}
+
+fn complain(end: &End, server: &Server, outbox: &Outbox) {
+    let text = match end {
+        End::Closed | End::Io(_) => return,
+        End::TooLong => format!("a line has at most {} bytes", server.options.line_bytes),
+        End::Slow => format!("a line must end within {} s of its beginning", LINE_PATIENCE.as_secs()),
+    };
+    server.counters.closed.fetch_add(1, Relaxed);
+    outbox.answer(&Response::err(None, RpcError::new(codes::LIMIT, text)));
+}
+
+/// A connection that has said hello.
+struct Connection {
+    server: Arc<Server>,
+    session: Arc<Session>,
+    outbox: Arc<Outbox>,
+    edits: mpsc::Sender<edits::Job>,
+    running: edits::Running,
+    tokens: f64,
+    filled: Instant,
+    excess: u32,
+}
+
+impl Connection {
+    fn new(server: Arc<Server>, session: Arc<Session>, outbox: Arc<Outbox>) -> Self {
+        let (edits, jobs) = mpsc::channel(EDIT_QUEUE);
+        let running = edits::Running::default();
+        tokio::spawn(edits::work(server.clone(), session.clone(), outbox.clone(), running.clone(), jobs));
+        let tokens = f64::from(server.options.requests_per_s);
+        Self { server, session, outbox, edits, running, tokens, filled: Instant::now(), excess: 0 }
+    }
+
+    async fn talk(&mut self, lines: &mut Lines) {
+        let closed = self.outbox.clone();
+        loop {
+            let line = tokio::select! {
+                line = lines.next() => line,
+                () = closed.closed() => return,
+            };
+            match line {
+                Ok(line) => {
+                    self.session.heard();
+                    self.line(line).await;
+                    if self.excess > MAX_EXCESS {
+                        self.server.counters.closed.fetch_add(1, Relaxed);
+                        return;
+                    }
+                }
+                Err(end) => return complain(&end, &self.server, &self.outbox),
+            }
+        }
+    }
+
+    /// A full bucket is one second of requests.
+    fn within_rate(&mut self) -> bool {
+        let rate = f64::from(self.server.options.requests_per_s);
+        let now = Instant::now();
+        self.tokens = (self.tokens + rate * (now - self.filled).as_secs_f64()).min(rate);
+        self.filled = now;
+        let ok = self.tokens >= 1.0;
+        if ok {
+            self.tokens -= 1.0;
+            self.excess = 0;
+        } else {
+            self.excess += 1;
+        }
+        ok
+    }
+
+    async fn line(&mut self, line: Line) {
+        let within = self.within_rate();
+        let request = match parse_request(&line.bytes) {
+            Ok(r) => r,
+            Err((id, e)) => return self.answer(Some(id), Err(e)),
+        };
+        // A notification gets no answer, but is carried out.
+        let id = request.id.clone().map(Some);
+        // Taking the force away is never refused for haste.
+        if !within && request.method != "disarm" {
+            let text = format!("more than {} requests a second", self.server.options.requests_per_s);
+            return self.answer(id, Err(RpcError::new(codes::LIMIT, text)));
+        }
+        if line.extra {
+            let text = "more than one descriptor came with this request; all have been closed";
+            return self.answer(id, Err(RpcError::new(codes::DESCRIPTOR, text)));
+        }
+        if edits::is_edit(&request.method) {
+            let queued = edits::job(request, line.descriptor, self.session.role())
+                .and_then(|j| self.edits.try_send(j).map_err(|_| edits::queue_full()));
+            if let Err(e) = queued {
+                self.answer(id, Err(e));
+            }
+            return;
+        }
+        let result = self.call(&request.method, request.params).await;
+        self.answer(id, result);
+    }
+
+    fn answer(&self, id: Option<Option<Id>>, result: Result<serde_json::Value, RpcError>) {
+        answer(&self.server, &self.outbox, id, result);
+    }
+
+    /// The connection has ended. The session waits to be resumed, then its objects fade.
+    fn end(self) {
+        self.running.cancel_all();
+        if !self.server.sessions.disconnect(&self.session, &self.outbox) {
+            return;
+        }
+        self.server.bridge.send(Request::Close(self.session.id));
+        tokio::spawn(linger(self.server, self.session));
+    }
+}
+
+fn answer(
+    server: &Server,
+    outbox: &Outbox,
+    id: Option<Option<Id>>,
+    result: Result<serde_json::Value, RpcError>,
+) {
+    server.counters.requests.fetch_add(1, Relaxed);
+    if result.is_err() {
+        server.counters.errors.fetch_add(1, Relaxed);
+    }
+    let Some(id) = id else { return };
+    outbox.answer(&match result {
+        Ok(v) => Response::ok(id, v),
+        Err(e) => Response::err(id, e),
+    });
+}
+
+/// Waits for a resumption, then fades out and removes what the session owned.
+async fn linger(server: Arc<Server>, session: Arc<Session>) {
+    /// Steps of the fade.
+    const STEPS: u32 = 20;
+    tokio::time::sleep(server.options.resume).await;
+    if !server.sessions.forget(&session) {
+        return;
+    }
+    let owner = session.id;
+    let owns = server.scene.scene().objects().any(|o| o.meta.owner == owner && !o.meta.persistent);
+    if owns {
+        for step in 1..STEPS {
+            let gain = 1.0 - f64::from(step) / f64::from(STEPS);
+            apply(&server, owner, Edit::FadeOwned { owner, gain }).await;
+            tokio::time::sleep(server.options.fade / STEPS).await;
+        }
+    }
+    apply(&server, owner, Edit::RemoveOwned { owner }).await;
+    if owns {
+        server.sessions.broadcast("object_faded", &format!("the objects of session {owner} are gone"));
+    }
+}
+
+async fn apply(server: &Arc<Server>, owner: u64, edit: Edit) {
+    let scene = server.scene.clone();
+    let done = tokio::task::spawn_blocking(move || scene.apply(owner, &[edit])).await;
+    if let Ok(Err(e)) = done {
+        tracing::warn!("a dead session's objects could not be changed: {e}");
+    }
+}
+
+/// A role is needed.
+fn need(role: Role, least: Role, method: &str) -> Result<(), RpcError> {
+    if role >= least {
+        return Ok(());
+    }
+    let who = match least {
+        Role::Admin => "an admin (control.admins)",
+        _ => "an owner (control.owners)",
+    };
+    let text = format!("{method} needs {who}; this session is {}", role_name(role));
+    Err(RpcError::new(codes::FORBIDDEN, text))
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Observer => "an observer",
+        Role::Owner => "an owner",
+        Role::Admin => "an admin",
+    }
+}

@@ -1,0 +1,121 @@
+//! Recordings on request, and dumps of the last seconds before a fault, within size caps.
+
+use super::bridge::{Bridge, Request};
+use crate::protocol::rpc::{RpcError, codes};
+use crate::recording::rotate::{Caps, Rotating, prune};
+use crate::recording::worker::{Sink, Worker};
+use crate::recording::{ClockKind, Header, Recorder};
+use crate::servo::record::TickRecord;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Records that may wait for the disk: four seconds.
+const WAITING: usize = 4096;
+
+/// The recording directory.
+pub struct Recordings {
+    dir: Option<PathBuf>,
+    cap: u64,
+    device: String,
+    running: Mutex<Option<(String, Arc<Mutex<Option<Worker>>>)>>,
+}
+
+impl Recordings {
+    /// Recordings in `dir` of at most `cap` bytes together; `None` when there is no place for them.
+    pub fn new(dir: Option<PathBuf>, cap: u64, device: &str) -> Self {
+        Self { dir, cap, device: device.into(), running: Mutex::new(None) }
+    }
+
+    fn header(&self) -> Header {
+        let mut h = Header::new(&self.device, "live", ClockKind::Real);
+        let mono = crate::servo::handle::monotonic_ns();
+        h.epoch_ns = unix_ns().saturating_sub(mono);
+        h
+    }
+
+    /// Starts or stops recording; returns the file's name.
+    ///
+    /// # Errors
+    /// Already on or off, no directory, or what the file system says.
+    pub fn switch(&self, on: bool, bridge: &Bridge) -> Result<String, RpcError> {
+        let failed = |text: String| RpcError::new(codes::REJECTED, text);
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        match (on, running.take()) {
+            (true, Some(r)) => {
+                let text = format!("already recording to {}", r.0);
+                *running = Some(r);
+                Err(failed(text))
+            }
+            (false, None) => Err(failed("not recording".into())),
+            (true, None) => {
+                let dir = self.dir.as_ref().ok_or_else(|| failed(no_place()))?;
+                let prefix = format!("run-{}", unix_ns() / 1_000_000);
+                let file = self.cap.min(256 << 20) / 2;
+                let caps = Caps { file_bytes: file.max(1 << 16), total_bytes: self.cap };
+                let rotating =
+                    Rotating::create(dir, &prefix, self.header(), caps).map_err(|e| failed(e.to_string()))?;
+                let path = rotating.path().display().to_string();
+                let worker = Worker::spawn(Sink::Pieces(rotating), WAITING)
+                    .map_err(|e| failed(format!("no thread for the recording: {e}")))?;
+                let shared = Arc::new(Mutex::new(Some(worker)));
+                let tap = shared.clone();
+                bridge.send(Request::Tap(Some(Box::new(move |r| {
+                    if let Some(w) = tap.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+                        w.offer(r);
+                    }
+                }))));
+                *running = Some((path.clone(), shared));
+                Ok(path)
+            }
+            (false, Some((path, shared))) => {
+                bridge.send(Request::Tap(None));
+                let worker = shared.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(w) = worker {
+                    w.finish().map_err(|e| failed(e.to_string()))?;
+                }
+                Ok(path)
+            }
+        }
+    }
+
+    /// Ends a running recording, if there is one.
+    pub fn finish(&self, bridge: &Bridge) {
+        if let Err(e) = self.switch(false, bridge) {
+            tracing::debug!("{e}");
+        }
+    }
+
+    /// Writes the records before a fault. Blocks; called on a thread of its own.
+    pub fn dump(&self, records: &[TickRecord], fault: &str) {
+        let Some(dir) = &self.dir else { return };
+        match write_dump(dir, &self.header(), records, fault, self.cap) {
+            Ok(path) => tracing::info!("the seconds before the fault are in {}", path.display()),
+            Err(e) => tracing::warn!("no dump of the fault: {e}"),
+        }
+    }
+}
+
+fn no_place() -> String {
+    "there is no directory for recordings; give recordings.dir in the configuration".into()
+}
+
+fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
+}
+
+fn write_dump(
+    dir: &Path,
+    header: &Header,
+    records: &[TickRecord],
+    fault: &str,
+    cap: u64,
+) -> anyhow::Result<PathBuf> {
+    std::fs::create_dir_all(dir)?;
+    let path = dir.join(format!("fault-{}-{fault}.mcap", unix_ns() / 1_000_000));
+    let mut recorder = Recorder::create(&path, header)?;
+    records.iter().try_for_each(|r| recorder.push(r))?;
+    recorder.finish()?;
+    prune(dir, "mcap", cap, Some(&path))?;
+    Ok(path)
+}
