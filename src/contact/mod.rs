@@ -3,10 +3,17 @@
 //! [`query`] is the only door: the servo tick, `hapticd simulate` and `hapticd evaluate` all call it. It is
 //! real-time safe: no allocation, no lock, no system call; all scratch memory lives in [`QueryState`].
 
+pub mod share;
 pub mod sphere;
+pub mod stiffness;
 pub mod vps;
 
+pub use crate::geometry::simd::{SimdLevel, force as force_simd, level as simd_level};
+pub use share::{share, share_gently};
+pub use stiffness::felt_stiffness_cap;
+
 use crate::geometry::field::Field;
+use crate::geometry::pose::pose_is_finite;
 use crate::geometry::{Pose, Twist, Vec3, Wrench};
 use nalgebra::Matrix6;
 use std::sync::Arc;
@@ -141,6 +148,8 @@ pub struct Contact {
     pub n_points: u8,
     /// Work units spent.
     pub work: u32,
+    /// Work units that a complete answer takes: what to ask for in the next tick.
+    pub need: u32,
     /// False when the budget ended the query before its full answer.
     pub complete: bool,
     /// True when it was the wall-clock deadline that ended it.
@@ -169,6 +178,7 @@ impl Contact {
             points: [P; MAX_POINTS],
             n_points: 0,
             work: 0,
+            need: 0,
             complete: true,
             deadline_hit: false,
         }
@@ -176,7 +186,19 @@ impl Contact {
 }
 
 /// Answers one query within the budget. Real-time safe.
+///
+/// A pose or twist that is not finite gives no force and `complete == false`.
 pub fn query(q: &Query<'_>, budget: Budget<'_>, state: &mut QueryState) -> Contact {
-    let _ = (q, budget, state);
-    Contact::none(None)
+    state.queries = state.queries.wrapping_add(1);
+    let sound = pose_is_finite(q.tool_pose)
+        && pose_is_finite(q.object_pose)
+        && q.tool_twist.is_finite()
+        && q.object_twist.is_finite();
+    if !sound {
+        return Contact { complete: false, ..Contact::none(None) };
+    }
+    match (q.tool, q.object) {
+        (ToolShape::Sphere { radius }, ObjectShape::Field(field)) => sphere::query(q, *radius, field),
+        (ToolShape::Shell(shell), ObjectShape::Field(field)) => vps::query(q, shell, field, budget),
+    }
 }

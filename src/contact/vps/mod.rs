@@ -1,7 +1,41 @@
-//! Voxmap-PointShell: a sampled tool surface against an object's distance field (Sagardia et al. 2014).
+//! Voxmap-PointShell: a sampled tool surface against an object's distance field (Sagardia, Stouraitis and Lopes e
+//! Silva 2014), with area weights, so that neither force nor stiffness depends on the sampling density.
 
-/// The tool's surface as oriented, weighted points (structure of arrays, f32, tool frame). Arrays are padded to a
-/// multiple of 16 with points of zero area far away, so that every SIMD path reads whole lanes.
+mod build;
+mod cloud;
+mod cover;
+mod kernel;
+mod nearest;
+mod query;
+
+pub use build::{Density, ShellError, ShellParams};
+pub use cloud::OrientedPoint;
+pub(crate) use query::query;
+
+use crate::geometry::Point;
+
+/// Patches into which a shell is divided, so that the reported contact points lie apart.
+pub const PATCHES: usize = 64;
+
+/// Area weights for one prefix of the shell: what each of its first `len` points stands for when only these are
+/// visited. They sum to the whole area.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Level {
+    /// Points in the prefix; a multiple of 16, but for the last level.
+    pub(crate) len: usize,
+    /// Area weights, m^2, padded to whole blocks with 0.
+    pub(crate) area: Vec<f32>,
+    /// `sum[b]` = area of the first `b` blocks of 16, m^2.
+    pub(crate) sum: Vec<f64>,
+    /// No surface point is farther than this from the prefix, m.
+    pub(crate) covering_radius: f64,
+}
+
+/// The tool's surface as oriented, weighted points (structure of arrays, f32, tool frame).
+///
+/// The points stand in progressive order: every prefix is spread evenly over the surface, so that a query whose
+/// budget ends early has still seen the whole tool. Arrays are padded to a multiple of 16 with points of zero area
+/// far away, so that every SIMD path reads whole lanes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PointShell {
     /// Number of real points.
@@ -24,4 +58,32 @@ pub struct PointShell {
     pub covering_radius: f64,
     /// Radius of a ball about the tool's origin that holds all points, m.
     pub bound_radius: f64,
+    /// Centre of a small ball that holds all points, tool frame, m.
+    pub ball_centre: Point,
+    /// Radius of that ball, m.
+    pub ball_radius: f64,
+    /// Sum of the areas, m^2.
+    pub total_area: f64,
+    /// Patch of each point, below [`PATCHES`].
+    pub(crate) patch: Vec<u8>,
+    /// Weights of ever longer prefixes; the last holds all points.
+    pub(crate) levels: Vec<Level>,
+}
+
+impl PointShell {
+    /// Bytes held on the heap.
+    pub fn memory_bytes(&self) -> usize {
+        let columns = [&self.x, &self.y, &self.z, &self.nx, &self.ny, &self.nz, &self.area];
+        columns.iter().map(|c| 4 * c.capacity()).sum::<usize>()
+            + self.patch.capacity()
+            + self.levels.iter().map(|l| 4 * l.area.capacity() + 8 * l.sum.capacity()).sum::<usize>()
+    }
+
+    /// Position of point `i`, tool frame, m.
+    ///
+    /// # Panics
+    /// When `i` is out of range.
+    pub fn position(&self, i: usize) -> Point {
+        Point::new(f64::from(self.x[i]), f64::from(self.y[i]), f64::from(self.z[i]))
+    }
 }

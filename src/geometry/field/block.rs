@@ -27,8 +27,8 @@ impl<'a> Grid<'a> {
         let sound = field.dims.iter().all(|&d| d >= 2)
             && nodes <= i32::MAX as u64
             && field.data.len() as u64 == nodes
-            && field.cell > 0.0
-            && field.cell.is_finite();
+            && (1e-9..1e9).contains(&field.cell)
+            && field.scale.is_finite();
         sound.then(|| Self {
             data: &field.data,
             stride: [field.dims[0] as i32, field.dims[1] as i32],
@@ -104,6 +104,12 @@ impl<S: Simd> Cells<S> {
         let border = s.min(inside, zero);
         let bound = s.sub(zero, s.sqrt(s.add(s.mul(border, border), self.outside)));
         s.select_le(self.outside, zero, inside, bound)
+    }
+
+    /// `value` in the lanes inside the grid, `other` in the rest.
+    #[inline(always)]
+    pub(crate) fn if_inside(&self, s: S, value: S::F, other: S::F) -> S::F {
+        s.select_le(self.outside, s.splat(0.0), value, other)
     }
 
     /// Gradient of the trilinear value along the grid's axes, m of depth per cell. Holds inside the grid only.

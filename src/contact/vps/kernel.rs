@@ -1,0 +1,182 @@
+//! The inner loop: sixteen shell points at a time against the field, summed to wrench and stiffness.
+
+use super::{PATCHES, PointShell};
+use crate::geometry::field::block::{Cells, Grid};
+use crate::geometry::simd::{LANES, Simd, SimdLevel, dispatch};
+use std::ops::Range;
+
+/// Blocks whose sums stay in f32 lanes before they are added in f64; also how often a deadline is looked at.
+pub(super) const CHUNK: usize = 16;
+
+/// Sums: total force (3), total torque (3), elastic force (3), stiffness (36).
+pub(super) const SUMS: usize = 45;
+
+/// Everything that a block needs, in the tool's frame.
+pub(super) struct Job<'a> {
+    pub(super) shell: &'a PointShell,
+    pub(super) grid: Grid<'a>,
+    /// Tool frame (m) to grid coordinates: 3 x 3 by rows, then the offset.
+    pub(super) to_grid: [f32; 9],
+    pub(super) offset: [f32; 3],
+    /// Pressure per depth, N/m^3, and per speed, N s/m^3.
+    pub(super) pressure: f32,
+    pub(super) damping: f32,
+    /// Velocity of the tool relative to the object: of the tool's origin (m/s) and angular (rad/s), tool axes.
+    pub(super) linear: [f32; 3],
+    pub(super) angular: [f32; 3],
+    /// Weights of the blocks before `blend_until`: `(1 - t) coarse + t fine`; of the others: `fine`.
+    pub(super) coarse: &'a [[f32; LANES]],
+    pub(super) fine: &'a [[f32; LANES]],
+    pub(super) blend_until: usize,
+    pub(super) t: f32,
+}
+
+/// What the blocks visited so far add up to.
+pub(super) struct Sums {
+    pub(super) total: [[f64; LANES]; SUMS],
+    /// Largest depth in each lane; second: over the points inside the grid only.
+    pub(super) deepest: [f32; LANES],
+    pub(super) deepest_inside: [f32; LANES],
+    /// Deepest point of each patch: depth (m), shell index.
+    pub(super) patch: [(f32, u32); PATCHES],
+    pub(super) touched: bool,
+}
+
+impl Sums {
+    pub(super) fn new() -> Self {
+        Self {
+            total: [[0.0; LANES]; SUMS],
+            deepest: [f32::NEG_INFINITY; LANES],
+            deepest_inside: [f32::NEG_INFINITY; LANES],
+            patch: [(0.0, 0); PATCHES],
+            touched: false,
+        }
+    }
+}
+
+/// Visits the blocks of `range` (at most [`CHUNK`]).
+pub(super) fn visit(level: SimdLevel, job: &Job<'_>, range: Range<usize>, sums: &mut Sums) {
+    dispatch!(level, run(job: &Job<'_>, range: Range<usize>, sums: &mut Sums));
+}
+
+#[inline(always)]
+fn run<S: Simd>(s: S, job: &Job<'_>, range: Range<usize>, sums: &mut Sums) {
+    let shell = job.shell;
+    let [xs, ys, zs] = [&shell.x, &shell.y, &shell.z].map(|c| c.as_chunks::<LANES>().0);
+    let [nxs, nys, nzs] = [&shell.nx, &shell.ny, &shell.nz].map(|c| c.as_chunks::<LANES>().0);
+    let zero = s.splat(0.0);
+    let mut deepest = s.load(&sums.deepest);
+    let mut inside = s.load(&sums.deepest_inside);
+    let mut lanes = [zero; SUMS];
+    let mut touched = false;
+    for block in range {
+        let (Some(x), Some(y), Some(z)) = (xs.get(block), ys.get(block), zs.get(block)) else { break };
+        let r = [s.load(x), s.load(y), s.load(z)];
+        let u = [0, 1, 2].map(|row| {
+            let m = &job.to_grid[3 * row..3 * row + 3];
+            let xy = s.add(s.mul(s.splat(m[0]), r[0]), s.mul(s.splat(m[1]), r[1]));
+            s.add(s.add(xy, s.mul(s.splat(m[2]), r[2])), s.splat(job.offset[row]))
+        });
+        let cells = Cells::look_up(s, &job.grid, u);
+        let depth = cells.depth(s);
+        deepest = s.max(depth, deepest);
+        inside = s.max(cells.if_inside(s, depth, s.splat(f32::NEG_INFINITY)), inside);
+        let bits = s.gt_bits(depth, zero);
+        if bits == 0 {
+            continue;
+        }
+        let (Some(nx), Some(ny), Some(nz)) = (nxs.get(block), nys.get(block), nzs.get(block)) else { break };
+        let (Some(fine), Some(patches)) = (job.fine.get(block), shell.patch.get(block * LANES..)) else {
+            break;
+        };
+        touched = true;
+        let n = [s.load(nx), s.load(ny), s.load(nz)];
+        let mut area = s.load(fine);
+        if block < job.blend_until
+            && let Some(coarse) = job.coarse.get(block)
+        {
+            let c = s.load(coarse);
+            area = s.add(c, s.mul(s.sub(area, c), s.splat(job.t)));
+        }
+        // Lanes that do not touch weigh nothing.
+        let area = s.select_le(s.splat(f32::MIN_POSITIVE), depth, area, zero);
+        accumulate(s, job, &cells, depth, area, r, n, &mut lanes);
+
+        let mut each = [0.0; LANES];
+        s.store(depth, &mut each);
+        let mut rest = bits;
+        while rest != 0 {
+            let lane = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let best = &mut sums.patch[usize::from(patches[lane]) % PATCHES];
+            if each[lane] > best.0 {
+                *best = (each[lane], (block * LANES + lane) as u32);
+            }
+        }
+    }
+    s.store(deepest, &mut sums.deepest);
+    s.store(inside, &mut sums.deepest_inside);
+    if touched {
+        sums.touched = true;
+        for (lane, total) in lanes.into_iter().zip(&mut sums.total) {
+            s.accumulate(lane, total);
+        }
+    }
+}
+
+/// Adds one block: pressure times area along the shell normal, and the moments that make the stiffness.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+fn accumulate<S: Simd>(
+    s: S,
+    job: &Job<'_>,
+    cells: &Cells<S>,
+    depth: S::F,
+    area: S::F,
+    r: [S::F; 3],
+    n: [S::F; 3],
+    lanes: &mut [S::F; SUMS],
+) {
+    let zero = s.splat(0.0);
+    let d = s.max(depth, zero);
+    let m = cross(s, r, n);
+    // Depth gradient in the tool's frame: transpose of the map to the grid.
+    let q = cells.gradient(s);
+    let g = [0, 1, 2].map(|c| {
+        let xy = s.add(s.mul(s.splat(job.to_grid[c]), q[0]), s.mul(s.splat(job.to_grid[3 + c]), q[1]));
+        s.add(xy, s.mul(s.splat(job.to_grid[6 + c]), q[2]))
+    });
+    let h = cross(s, r, g);
+    let elastic = s.mul(s.splat(job.pressure), d);
+    // Speed of the surface against its inward normal; the damping never exceeds the spring, so it starts from 0.
+    let along = s.add(dot(s, n, job.linear.map(|v| s.splat(v))), dot(s, m, job.angular.map(|v| s.splat(v))));
+    let approach = s.max(s.mul(s.splat(-job.damping), along), zero);
+    let pressure = s.add(elastic, s.min(approach, elastic));
+    let force = s.mul(area, pressure);
+    let still = s.mul(area, elastic);
+    for i in 0..3 {
+        lanes[i] = s.add(lanes[i], s.mul(force, n[i]));
+        lanes[3 + i] = s.add(lanes[3 + i], s.mul(force, m[i]));
+        lanes[6 + i] = s.add(lanes[6 + i], s.mul(still, n[i]));
+    }
+    let columns = [g[0], g[1], g[2], h[0], h[1], h[2]];
+    let rows = [n[0], n[1], n[2], m[0], m[1], m[2]];
+    for (i, row) in rows.into_iter().enumerate() {
+        let weighted = s.mul(area, row);
+        for (j, column) in columns.into_iter().enumerate() {
+            let at = 9 + 6 * i + j;
+            lanes[at] = s.add(lanes[at], s.mul(weighted, column));
+        }
+    }
+}
+
+#[inline(always)]
+fn dot<S: Simd>(s: S, a: [S::F; 3], b: [S::F; 3]) -> S::F {
+    s.add(s.add(s.mul(a[0], b[0]), s.mul(a[1], b[1])), s.mul(a[2], b[2]))
+}
+
+#[inline(always)]
+fn cross<S: Simd>(s: S, a: [S::F; 3], b: [S::F; 3]) -> [S::F; 3] {
+    let part = |i: usize, j: usize| s.sub(s.mul(a[i], b[j]), s.mul(a[j], b[i]));
+    [part(1, 2), part(2, 0), part(0, 1)]
+}

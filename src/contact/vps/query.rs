@@ -1,0 +1,293 @@
+//! One shell against one field.
+//!
+//! Force law: pressure k d on the tool's surface inside the object, d = depth there, along the shell's inward
+//! normal. By the divergence theorem this is minus the gradient of k times the integral of depth over the overlap,
+//! so a closed loop of poses takes no work, and a flat face of area A pressed h deep is pushed back with k A h.
+//! Damping presses with c v where a surface element moves against its inward normal with v, but never with more
+//! than the spring, so that it starts from zero at first touch and never pulls.
+
+use super::kernel::{CHUNK, Job, Sums, visit};
+use super::{Level, PointShell};
+use crate::contact::stiffness::{positive_part, rotated};
+use crate::contact::{Bounds, Budget, Contact, ContactPoint, MAX_POINTS, Material, Query};
+use crate::geometry::field::Field;
+use crate::geometry::field::block::Grid;
+use crate::geometry::simd::{LANES, level};
+use crate::geometry::{Point, Pose, Twist, Vec3, Wrench};
+use nalgebra::Matrix6;
+
+/// Points visited for the distance when the bounding ball alone shows that nothing touches.
+const FAR_POINTS: usize = 2048;
+
+/// Answers with the shell's points. Real-time safe: no allocation, no panic.
+pub(crate) fn query(q: &Query<'_>, shell: &PointShell, field: &Field, budget: Budget<'_>) -> Contact {
+    let Some(grid) = Grid::new(field) else {
+        return Contact { complete: false, ..Contact::none(None) };
+    };
+    let relative = q.object_pose.inv_mul(q.tool_pose);
+    let error = field.sample_error();
+    let all = shell.len;
+
+    // The whole tool at once: how far is the ball around it?
+    let gap = BallGap::new(field, &(relative * shell.ball_centre), shell.ball_radius, error);
+    if gap.least > 2.0 * shell.ball_radius {
+        return Contact { depth_bounds: Some(gap.bounds()), work: 1, need: 1, ..Contact::none(None) };
+    }
+    let need = if gap.least > 0.0 { all.min(FAR_POINTS) } else { all };
+    let granted = if budget.units == 0 { need } else { need.min(budget.units as usize) };
+    // Whole blocks, at least one.
+    let granted = if granted < all { (granted / LANES * LANES).max(LANES).min(all) } else { all };
+
+    let weights = Weights::new(shell, granted);
+    let job = job(q, shell, field, grid, &relative, &weights);
+    let simd = level();
+    let blocks = granted.div_ceil(LANES);
+    let mut sums = Sums::new();
+    let mut done = 0;
+    let mut deadline_hit = false;
+    while done < blocks {
+        if done > 0 && budget.deadline.is_some_and(|d| d.passed()) {
+            deadline_hit = true;
+            break;
+        }
+        let next = (done + CHUNK).min(blocks);
+        visit(simd, &job, done..next, &mut sums);
+        done = next;
+    }
+    let visited = (done * LANES).min(granted);
+
+    let deepest = largest(&sums.deepest);
+    let mut contact = Contact {
+        work: visited as u32,
+        need: need as u32,
+        complete: visited >= need,
+        deadline_hit,
+        ..Contact::none((deepest <= 0.0 && deepest.is_finite()).then_some(-deepest))
+    };
+    contact.depth_bounds =
+        Some(depth_bounds(&sums, covering(shell, visited), error).intersect(&gap.bounds()));
+    if sums.touched {
+        contact.touching = true;
+        contact.depth = deepest;
+        respond(&mut contact, q, shell, &sums, weights.factor(shell, done));
+        list_points(&mut contact, q, shell, &sums, &weights, done);
+    }
+    contact
+}
+
+/// What the ball around the tool says about the distance, m.
+struct BallGap {
+    /// The separation is at least this (negative: unknown).
+    least: f64,
+    /// Some point of the tool is within this of the object.
+    most: f64,
+}
+
+impl BallGap {
+    fn new(field: &Field, centre: &Point, radius: f64, error: f64) -> Self {
+        let depth = field.depth(centre);
+        let far = field.far_corner();
+        let inside = (0..3).all(|a| centre[a] >= field.origin[a] && centre[a] <= far[a]);
+        // Outside the grid the true distance is at most D(q) + |x - q| <= sqrt(2) times the bound.
+        let most = if inside { -depth } else { -depth * std::f64::consts::SQRT_2 };
+        Self { least: -depth - error - radius, most: most + 2.0 * error + radius }
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds { lower: -self.most, upper: -self.least }
+    }
+}
+
+impl Bounds {
+    /// Both intervals hold, so their common part does.
+    fn intersect(&self, other: &Self) -> Self {
+        Self { lower: self.lower.max(other.lower), upper: self.upper.min(other.upper) }
+    }
+}
+
+/// Area weights of a prefix of `granted` points.
+struct Weights<'a> {
+    coarse: Option<&'a Level>,
+    fine: Option<&'a Level>,
+    t: f64,
+}
+
+impl<'a> Weights<'a> {
+    /// The longest level within the prefix, blended towards the next one in proportion to how much of it is seen:
+    /// a budget that grows by one block changes the force by that block's share only.
+    fn new(shell: &'a PointShell, granted: usize) -> Self {
+        let next = shell.levels.iter().position(|l| l.len > granted);
+        match next {
+            None => Self { coarse: None, fine: shell.levels.last(), t: 1.0 },
+            Some(0) => Self { coarse: None, fine: shell.levels.first(), t: 1.0 },
+            Some(i) => {
+                let (coarse, fine) = (&shell.levels[i - 1], &shell.levels[i]);
+                let t = (granted - coarse.len) as f64 / (fine.len - coarse.len) as f64;
+                Self { coarse: Some(coarse), fine: Some(fine), t }
+            }
+        }
+    }
+
+    /// Weight of point `i`, m^2.
+    fn area(&self, i: usize) -> f64 {
+        let of = |l: &Level| f64::from(l.area.get(i).copied().unwrap_or(0.0));
+        match (self.coarse, self.fine) {
+            (Some(c), Some(f)) if i < c.len => of(c) + (of(f) - of(c)) * self.t,
+            (_, Some(f)) => of(f),
+            _ => 0.0,
+        }
+    }
+
+    /// Whole area over the area of the blocks visited.
+    fn factor(&self, shell: &PointShell, blocks: usize) -> f64 {
+        let of = |l: &Level, b: usize| l.sum.get(b.min(l.sum.len() - 1)).copied().unwrap_or(0.0);
+        let seen = match (self.coarse, self.fine) {
+            (Some(c), Some(f)) => {
+                let both = blocks.min(c.len / LANES);
+                let old = of(c, both) + (of(f, both) - of(c, both)) * self.t;
+                old + of(f, blocks) - of(f, both)
+            }
+            (None, Some(f)) => of(f, blocks),
+            _ => 0.0,
+        };
+        if seen > 0.0 { shell.total_area / seen } else { 0.0 }
+    }
+}
+
+fn job<'a>(
+    q: &Query<'_>,
+    shell: &'a PointShell,
+    field: &Field,
+    grid: Grid<'a>,
+    relative: &Pose,
+    weights: &Weights<'a>,
+) -> Job<'a> {
+    let rotation = relative.rotation.to_rotation_matrix();
+    let per_cell = 1.0 / field.cell;
+    let offset = (relative.translation.vector - field.origin.coords) * per_cell;
+    let twist = relative_twist(q);
+    let f = |v: f64| v as f32;
+    let (pressure, damping) = per_area(q.material);
+    let blocks = |l: Option<&'a Level>| l.map_or(&[][..], |l| l.area.as_chunks::<LANES>().0);
+    Job {
+        shell,
+        grid,
+        to_grid: std::array::from_fn(|i| f(rotation[(i / 3, i % 3)] * per_cell)),
+        offset: [f(offset.x), f(offset.y), f(offset.z)],
+        pressure: f(pressure),
+        damping: f(damping),
+        linear: twist.linear.map(f).into(),
+        angular: twist.angular.map(f).into(),
+        coarse: blocks(weights.coarse),
+        fine: blocks(weights.fine),
+        blend_until: weights.coarse.map_or(0, |l| l.len / LANES),
+        t: f(weights.t),
+    }
+}
+
+/// Pressure per depth (N/m^3) and per speed (N s/m^3); nothing for a material that makes no sense.
+pub(crate) fn per_area(m: &Material) -> (f64, f64) {
+    let per = |v: f64| {
+        let p = v / m.reference_area;
+        if p.is_finite() && p > 0.0 { p } else { 0.0 }
+    };
+    (per(m.stiffness), per(m.damping))
+}
+
+/// Velocity of the tool as seen from the object, about the tool's origin, in the tool's axes.
+fn relative_twist(q: &Query<'_>) -> Twist {
+    let arm = q.tool_pose.translation.vector - q.object_pose.translation.vector;
+    let linear = q.tool_twist.linear - q.object_twist.at(&arm);
+    let angular = q.tool_twist.angular - q.object_twist.angular;
+    let back = q.tool_pose.rotation.inverse();
+    Twist { linear: back * linear, angular: back * angular }
+}
+
+fn largest(lanes: &[f32; LANES]) -> f64 {
+    f64::from(lanes.iter().fold(f32::NEG_INFINITY, |m, &v| if v > m { v } else { m }))
+}
+
+/// How far a surface point can be from the points visited, m.
+fn covering(shell: &PointShell, visited: usize) -> f64 {
+    shell
+        .levels
+        .iter()
+        .rev()
+        .find(|l| l.len <= visited)
+        .map_or(2.0 * shell.ball_radius + shell.covering_radius, |l| l.covering_radius)
+}
+
+fn depth_bounds(sums: &Sums, covering: f64, error: f64) -> Bounds {
+    let (any, inside) = (largest(&sums.deepest), largest(&sums.deepest_inside));
+    // Points outside the grid only know a lower bound on their distance; the true one is within sqrt(2) of it.
+    let outside = (any.min(0.0) - error) * std::f64::consts::SQRT_2;
+    Bounds { lower: (inside - error).max(outside), upper: any + error + covering }
+}
+
+/// Wrench and stiffness in the scene from the sums in the tool's frame.
+fn respond(contact: &mut Contact, q: &Query<'_>, shell: &PointShell, sums: &Sums, factor: f64) {
+    let total = |i: usize| sums.total[i].iter().sum::<f64>() * factor;
+    let triple = |i: usize| Vec3::new(total(i), total(i + 1), total(i + 2));
+    let rotation = &q.tool_pose.rotation;
+    contact.wrench = Wrench { force: rotation * triple(0), torque: rotation * triple(3) };
+
+    // -d(wrench)/d(displacement) of the elastic part: moving by (v, w) deepens a point by g.v + (r x g).w and turns
+    // the force with the tool. The part from turning the torque is antisymmetric and drops out below.
+    let (pressure, _) = per_area(q.material);
+    let mut k = Matrix6::from_fn(|i, j| -pressure * total(9 + 6 * i + j));
+    let turn = triple(6).cross_matrix();
+    for i in 0..3 {
+        for j in 0..3 {
+            k[(i, 3 + j)] += turn[(i, j)];
+        }
+    }
+    let symmetric = (k + k.transpose()) * 0.5;
+    let length = shell.bound_radius.max(1e-6);
+    contact.stiffness = rotated(&positive_part(&symmetric, length), &rotation.to_rotation_matrix());
+}
+
+/// The deepest points of different patches, deepest first, apart from each other where the choice allows it.
+fn list_points(
+    contact: &mut Contact,
+    q: &Query<'_>,
+    shell: &PointShell,
+    sums: &Sums,
+    weights: &Weights<'_>,
+    blocks: usize,
+) {
+    let mut left = sums.patch;
+    let factor = weights.factor(shell, blocks);
+    // Half the spacing of the patches' centres.
+    let apart = 0.5 * (shell.total_area / super::PATCHES as f64).sqrt();
+    let mut chosen = [Point::origin(); MAX_POINTS];
+    let mut n = 0;
+    while n < MAX_POINTS {
+        let mut best = 0;
+        for (i, p) in left.iter().enumerate() {
+            if p.0 > left[best].0 {
+                best = i;
+            }
+        }
+        let (depth, id) = left[best];
+        if depth <= 0.0 {
+            break;
+        }
+        left[best].0 = 0.0;
+        let i = id as usize;
+        let at = |c: &[f32]| f64::from(c.get(i).copied().unwrap_or(0.0));
+        let place = Point::new(at(&shell.x), at(&shell.y), at(&shell.z));
+        if chosen[..n].iter().any(|c| (c - place).norm_squared() < apart * apart) {
+            continue;
+        }
+        chosen[n] = place;
+        contact.points[n] = ContactPoint {
+            position: (q.tool_pose * place).coords,
+            normal: q.tool_pose.rotation * Vec3::new(at(&shell.nx), at(&shell.ny), at(&shell.nz)),
+            depth: f64::from(depth),
+            area: weights.area(i) * factor,
+            id,
+        };
+        n += 1;
+    }
+    contact.n_points = n as u8;
+}
