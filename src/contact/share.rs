@@ -6,8 +6,7 @@
 /// needs above the floor; when all needs are met, the surplus is spread evenly, so that an object whose contact
 /// grows has room. A small change of a need changes the shares by little, so a force does not jump.
 ///
-/// The shares never add up to more than `total`, and none is 0 (which would mean unlimited) as long as there are at
-/// least as many units as objects. `total` 0 means unlimited and gives 0 to all. Uses the common length of both slices.
+/// The shares add up to at most `total`, but that none is 0 (which would mean unlimited): each gets at least 1. `total` 0 means unlimited and gives 0 to all. Uses the common length of both slices.
 pub fn share(total: u32, needs: &[u32], out: &mut [u32]) {
     let n = needs.len().min(out.len());
     if n == 0 {

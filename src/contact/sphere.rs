@@ -22,8 +22,7 @@ pub(crate) fn query(q: &Query<'_>, radius: f64, field: &Field) -> Contact {
     if !(penetration.is_finite() && finite(&gradient)) {
         return Contact { complete: false, ..Contact::none(None) };
     }
-    let mut contact =
-        Contact { work: 1, need: 1, ..Contact::none((penetration <= 0.0).then_some(-penetration)) };
+    let mut contact = Contact { work: 1, need: 1, ..Contact::none(Some((-penetration).max(0.0))) };
     let error = field.sample_error();
     let outside =
         if inside_grid(field, &centre) { 0.0 } else { (std::f64::consts::SQRT_2 - 1.0) * depth.abs() };

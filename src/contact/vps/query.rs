@@ -69,6 +69,7 @@ pub(crate) fn query(q: &Query<'_>, shell: &PointShell, field: &Field, budget: Bu
     if sums.touched {
         contact.touching = true;
         contact.depth = deepest;
+        contact.distance = Some(0.0);
         respond(&mut contact, q, shell, &sums, weights.factor(shell, done));
         list_points(&mut contact, q, shell, &sums, &weights, done);
     }
