@@ -19,6 +19,32 @@ pub struct Dynamics {
     pub stop_stiffness: f64,
     /// Joint stops: damping (N·m·s/rad; N·s/m).
     pub stop_damping: f64,
+    /// Housing that the tool runs into before any joint stop; `None` = the joint stops come first.
+    pub housing: Option<Housing>,
+}
+
+/// A ball about the device frame's origin that the tool point cannot leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Housing {
+    /// m.
+    pub radius: f64,
+    /// N/m.
+    pub stiffness: f64,
+    /// N·s/m.
+    pub damping: f64,
+}
+
+impl Housing {
+    /// Force on the tool point (N): a spring and a damper that push inwards, never outwards.
+    pub fn force(&self, tip: &Vec3, velocity: &Vec3) -> Vec3 {
+        let distance = tip.norm();
+        if !(distance > self.radius) {
+            return Vec3::zeros();
+        }
+        let outward = tip / distance;
+        let push = self.stiffness * (distance - self.radius) + self.damping * velocity.dot(&outward);
+        outward * -push.max(0.0)
+    }
 }
 
 /// Friction at each driven joint (N·m and N·m·s/rad; for the ideal device N and N·s/m along x, y, z).

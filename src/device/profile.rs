@@ -189,7 +189,7 @@ impl Profile {
             return 0.0;
         }
         let mut k =
-            limit(wrench.force.norm(), self.max_force).min(limit(wrench.torque.norm(), self.max_torque));
+            limit(length(&wrench.force), self.max_force).min(limit(length(&wrench.torque), self.max_torque));
         if let Some(motors) = &self.motors {
             let q = Vec3::new(joints[0], joints[1], joints[2]);
             let Some(state) = self.kinematics.state(&q, None) else { return 0.0 };
@@ -200,6 +200,12 @@ impl Profile {
         }
         k
     }
+}
+
+/// Euclidean length without overflow of the squares.
+fn length(v: &Vec3) -> f64 {
+    let largest = v.amax();
+    if largest > 0.0 { largest * (v / largest).norm() } else { 0.0 }
 }
 
 /// Factor that brings `value` down to `max`; 1 when it is below. A zero limit means "not driven" and does not scale.

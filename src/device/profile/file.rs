@@ -1,7 +1,7 @@
 //! `devices/*.toml` -> [`Profile`]: strict, every number with its source.
 
 use super::{Calibration, Encoders, Gimbal, MAX_DELAY, Motors, Profile, ProfileError, Transport, Workspace};
-use crate::device::dynamics::{Dynamics, Friction, Inertia, SerialInertia};
+use crate::device::dynamics::{Dynamics, Friction, Housing, Inertia, SerialInertia};
 use crate::device::kinematics::delta::Delta;
 use crate::device::kinematics::serial::Serial3R;
 use crate::device::kinematics::{Kinematics, Mount};
@@ -38,6 +38,7 @@ struct Raw {
     inertia: RawInertia,
     friction: RawFriction,
     stops: Stops,
+    housing: Option<RawHousing>,
     transport: RawTransport,
 }
 
@@ -173,6 +174,14 @@ struct RawFriction {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stops {
+    stiffness: Sourced<f64>,
+    damping: Sourced<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawHousing {
+    radius: Sourced<f64>,
     stiffness: Sourced<f64>,
     damping: Sourced<f64>,
 }
@@ -505,7 +514,19 @@ fn dynamics(cx: &Context<'_>, raw: &Raw, kinematics: &Kinematics) -> Result<Dyna
         let message = "`friction.viscous` of the ideal device must be the same along x, y and z".to_string();
         return Err(cx.at(f.viscous.value.span().start, message));
     }
+    let housing = match &raw.housing {
+        None => None,
+        Some(h) => Some(Housing {
+            radius: cx.number("housing.radius", &h.radius, 1e-4, 100.0)?,
+            stiffness: cx.number("housing.stiffness", &h.stiffness, 0.0, HUGE)?,
+            damping: cx.number("housing.damping", &h.damping, 0.0, HUGE)?,
+        }),
+    };
+    if *kinematics == Kinematics::Ideal {
+        cx.refuse("housing", &raw.housing, &why)?;
+    }
     Ok(Dynamics {
+        housing,
         gravity: cx.number("inertia.gravity", &i.gravity, 0.0, 100.0)?,
         inertia,
         friction,

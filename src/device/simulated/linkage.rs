@@ -78,11 +78,6 @@ impl Linkage {
         Some(linkage)
     }
 
-    /// Joint speeds, rad/s.
-    pub fn speeds(&self) -> &Vec3 {
-        &self.w
-    }
-
     /// Sets the joint speeds for a tool velocity; for tests.
     pub fn set_velocity(&mut self, v: &Vec3) {
         let inverse = self.kinematics.state(&self.state.joints, None).and_then(|s| s.jacobian.try_inverse());
@@ -116,6 +111,9 @@ impl Linkage {
             - d.gravity_torque(&self.kinematics, &middle, j)
             - d.velocity_torque(&middle, &guess, j, &bias)
             + self.stops(&q, &w);
+        if let Some(housing) = &d.housing {
+            tau += j.tr_mul(&housing.force(&link.tip, &(j * w)));
+        }
         if let Some(t) = target {
             let jj = j.tr_mul(j);
             let hand = &self.hand;
