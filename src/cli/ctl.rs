@@ -1,16 +1,173 @@
-//! `hapticd ctl`.
+//! `hapticd ctl`: talks to a running service.
 
+mod arm;
+mod commands;
+mod shell;
+mod show;
+
+use crate::control::client::Client;
+use anyhow::Context;
+use clap::Subcommand;
+use commands::{
+    DeleteArgs, LimitArgs, LoadArgs, MaterialArgs, MoveArgs, ObjectArgs, PlaceArgs, SetArgs, ToolArgs,
+};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Arguments of `hapticd ctl`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Control socket; without it /run/hapticd and $XDG_RUNTIME_DIR/hapticd are tried in turn
+    #[arg(long, value_name = "PATH", global = true)]
+    socket: Option<PathBuf>,
+    /// Print answers as JSON, one object a line
+    #[arg(long, global = true)]
+    json: bool,
+    /// What to do
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What `ctl` can do.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show the state of the service: device, force, faults, real-time status, sessions, counters
+    Status,
+    /// List materials, meshes and objects
+    Scene,
+    /// Create a material, or change one (while it is touched, too)
+    Material(MaterialArgs),
+    /// Load a mesh file; ctl opens it and passes the descriptor
+    Load(LoadArgs),
+    /// Put a loaded mesh into the scene
+    Object(ObjectArgs),
+    /// Move an object
+    Move(MoveArgs),
+    /// Change an object's material, mesh or scale
+    Set(SetArgs),
+    /// Delete an object, or with --mesh or --material what no object uses
+    Delete(DeleteArgs),
+    /// Change the tool
+    Tool(ToolArgs),
+    /// Place the device's frame in the scene
+    Place(PlaceArgs),
+    /// Delete everything in the scene (admins)
+    Wipe,
+    /// Arm, show forces, and disarm on Ctrl-C; the force is yours as long as this runs
+    Arm(arm::ArmArgs),
+    /// As arm, taking the force from whoever has it
+    Takeover(arm::ArmArgs),
+    /// Show forces without arming
+    Watch(arm::WatchArgs),
+    /// Take the force away
+    Disarm,
+    /// Leave a latched fault
+    Clear,
+    /// Lower the limits on force, torque and velocity until the service restarts
+    Limits(LimitArgs),
+    /// Hold the tool while the device moves freely
+    Clutch {
+        /// on or off
+        #[arg(value_parser = ["on", "off"])]
+        state: String,
+    },
+    /// Make the device's present position this point of the scene
+    Recentre {
+        /// Point, m
+        #[arg(value_name = "X,Y,Z", value_parser = commands::triple, allow_hyphen_values = true)]
+        to: [f64; 3],
+    },
+    /// Start or stop a recording in the service's recording directory
+    Record {
+        /// on or off
+        #[arg(value_parser = ["on", "off"])]
+        state: String,
+    },
+    /// End the service (admins)
+    Shutdown,
+    /// Send any request: a method and its arguments as JSON
+    Raw {
+        /// Method
+        method: String,
+        /// Arguments
+        #[arg(default_value = "{}")]
+        params: String,
+    },
+    /// Read commands from standard input, all in one session
+    Shell,
+}
+
+/// Where answers go and what new parts are.
+struct Manner {
+    json: bool,
+    /// One-shot commands leave what they create; a shell's goes with its session.
+    keep: bool,
+}
 
 /// Runs `hapticd ctl`.
 ///
 /// # Errors
 /// A message for the user.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args {} = args;
-    anyhow::bail!("`hapticd ctl` is not built yet")
+    let client = Client::connect(args.socket.as_deref(), "hapticd ctl", None)?;
+    if !args.json {
+        eprintln!("{} (session {})", client.path().display(), client.welcome().session);
+    }
+    let context = Manner { json: args.json, keep: true };
+    match args.command {
+        Command::Shell => shell::run(client, args.json),
+        Command::Arm(a) => arm::arm(client, &context, "arm", &a),
+        Command::Takeover(a) => arm::arm(client, &context, "takeover", &a),
+        Command::Watch(a) => arm::watch(client, &context, &a),
+        command => {
+            let mut client = client;
+            execute(&mut client, &context, command)?;
+            Ok(super::exit::OK)
+        }
+    }
+}
+
+/// Carries out a command that ends by itself.
+fn execute(client: &mut Client, context: &Manner, command: Command) -> anyhow::Result<()> {
+    use serde_json::json;
+    let answer = match command {
+        Command::Status => client.call("status", json!({}))?,
+        Command::Scene => client.call("scene", json!({}))?,
+        Command::Material(a) => client.call("material.set", a.params(context.keep))?,
+        Command::Load(a) => {
+            let file =
+                std::fs::File::open(&a.file).with_context(|| format!("cannot open {}", a.file.display()))?;
+            let id = client.start(
+                "mesh.load",
+                a.params(context.keep)?,
+                Some(std::os::fd::AsRawFd::as_raw_fd(&file)),
+            )?;
+            client.finish(id)?
+        }
+        Command::Object(a) => client.call("object.create", a.params(context.keep))?,
+        Command::Move(a) => client.call("object.update", a.params())?,
+        Command::Set(a) => client.call("object.update", a.params())?,
+        Command::Delete(a) => {
+            let (method, params) = a.request();
+            client.call(method, params)?
+        }
+        Command::Tool(a) => client.call("tool.set", a.params())?,
+        Command::Place(a) => client.call("device.place", a.params())?,
+        Command::Wipe => client.call("scene.clear", json!({}))?,
+        Command::Disarm => client.call("disarm", json!({}))?,
+        Command::Clear => client.call("clear_fault", json!({}))?,
+        Command::Limits(a) => client.call("limits", a.params())?,
+        Command::Clutch { state } => client.call("clutch", json!({"held": state == "on"}))?,
+        Command::Recentre { to } => client.call("recentre", json!({"to": to}))?,
+        Command::Record { state } => client.call("record", json!({"on": state == "on"}))?,
+        Command::Shutdown => client.call("shutdown", json!({}))?,
+        Command::Raw { method, params } => {
+            let params = serde_json::from_str(&params).context("the arguments are not JSON")?;
+            client.call(&method, params)?
+        }
+        Command::Arm(_) | Command::Takeover(_) => client.call("arm", json!({}))?,
+        Command::Watch(a) => return arm::glance(client, context, &a),
+        Command::Shell => anyhow::bail!("a shell runs already"),
+    };
+    show::answer(&answer, context.json)
 }

@@ -1,16 +1,101 @@
-//! `hapticd run`.
+//! `hapticd run`: the service.
 
+use super::exit;
+use crate::config::Config;
+use crate::control::cpu::Cpus;
+use crate::control::supervisor::{self, Engine, Outcome, Started};
+use crate::device::registry::{OpenOptions, Registry};
+use crate::device::simulated::HandScript;
+use crate::scene::model::{Limits, Scene};
+use anyhow::Context;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Arguments of `hapticd run`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Configuration file; without it every key has its default
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Serve requests that provoke faults (for tests of hapticd itself)
+    #[arg(long, hide = true)]
+    debug_requests: bool,
+}
 
 /// Runs `hapticd run`.
 ///
 /// # Errors
 /// A message for the user.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args {} = args;
-    anyhow::bail!("`hapticd run` is not built yet")
+    start_log();
+    let config = match &args.config {
+        Some(path) => Config::load(path)?,
+        None => Config::default(),
+    };
+    let scene = match &config.scene.file {
+        Some(path) => crate::scene::file::load(path, Limits::default())?.scene,
+        None => Scene::default(),
+    };
+    let engine = Local::new(&config)?;
+    Ok(match supervisor::run(&config, scene, Box::new(engine), args.debug_requests)? {
+        Outcome::Clean => exit::OK,
+        Outcome::Panicked => {
+            eprintln!("hapticd: a thread panicked; the force was taken away");
+            exit::FAILED
+        }
+        Outcome::Unconfirmed => {
+            eprintln!("hapticd: the servo did not confirm zero force; run `hapticd zero`");
+            exit::FAILED
+        }
+    })
+}
+
+/// systemd adds the time itself; elsewhere a line without time is of little use.
+fn start_log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("HAPTICD_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let journal = std::env::var_os("JOURNAL_STREAM").is_some();
+    let _ = if journal { log.without_time().with_ansi(false).try_init() } else { log.try_init() };
+}
+
+/// The device of the configuration and its servo.
+struct Local {
+    config: Config,
+    registry: Registry,
+    hand: HandScript,
+}
+
+impl Local {
+    fn new(config: &Config) -> anyhow::Result<Self> {
+        let registry = match &config.device.profiles {
+            Some(dir) => Registry::with_dir(dir)?,
+            None => Registry::builtin(),
+        };
+        let hand = match &config.device.hand {
+            Some(path) => {
+                let text = crate::config::read_text(path)
+                    .with_context(|| format!("device.hand: cannot read {}", path.display()))?;
+                HandScript::parse_named(&path.display().to_string(), &text)?
+            }
+            None => HandScript::default(),
+        };
+        Ok(Self { config: config.clone(), registry, hand })
+    }
+}
+
+impl Engine for Local {
+    fn start(&mut self, cpus: &Cpus) -> Result<Started, String> {
+        let options = OpenOptions {
+            hand: self.hand.clone(),
+            seed: Some(self.config.device.seed),
+            probe_path: self.config.device.probe.clone(),
+            ..OpenOptions::default()
+        };
+        let name = &self.config.device.name;
+        let device = self.registry.open(name, &options).map_err(|e| e.to_string())?;
+        let _ = (device, cpus);
+        Err("not yet".into())
+    }
 }

@@ -4,17 +4,23 @@
 //! only, and only from the bridge's thread.
 
 pub mod bridge;
+pub mod client;
 pub mod cpu;
 pub mod ipc;
 pub mod lines;
+pub mod metrics;
 pub mod motion;
 pub mod names;
 pub mod outbox;
 pub mod peer;
+mod places;
 pub mod recorder;
 pub mod scene;
 pub mod session;
+pub mod signals;
 pub mod socket;
 pub mod status;
+pub mod supervisor;
 pub mod throttle;
 pub mod udp;
+mod watchdog;

@@ -1,0 +1,130 @@
+//! `ctl arm`: holds the force in the foreground, shows it, and gives it back on Ctrl-C.
+
+use super::{Manner, show};
+use crate::cli::exit;
+use crate::control::client::Client;
+use crate::protocol::messages::{EventNote, TelemetryNote};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use serde_json::json;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// `arm` and `takeover`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ArmArgs {
+    /// Lines a second
+    #[arg(long, default_value_t = 10.0)]
+    rate: f64,
+    /// Disarm after this time, s
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+}
+
+/// `watch`.
+#[derive(Debug, clap::Args)]
+pub(super) struct WatchArgs {
+    /// Lines a second
+    #[arg(long, default_value_t = 10.0)]
+    rate: f64,
+    /// End after this time, s
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+}
+
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_signal(_: i32) {
+    ENDED.store(true, Relaxed);
+}
+
+fn catch_signals() -> anyhow::Result<()> {
+    let action = SigAction::new(SigHandler::Handler(on_signal), SaFlags::empty(), SigSet::empty());
+    for s in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        // SAFETY: the handler only stores to an atomic.
+        unsafe { sigaction(s, &action) }?;
+    }
+    Ok(())
+}
+
+pub(super) fn arm(mut client: Client, m: &Manner, method: &str, a: &ArmArgs) -> anyhow::Result<ExitCode> {
+    // Before arming, so that no Ctrl-C falls between.
+    catch_signals()?;
+    client.call("subscribe", json!({"rate_hz": a.rate}))?;
+    let answer = client.call(method, json!({}))?;
+    show::answer(&answer, m.json)?;
+    if !m.json {
+        eprintln!("armed; Ctrl-C disarms");
+    }
+    let seen = follow(&mut client, m, a.seconds, true)?;
+    client.call("disarm", json!({}))?;
+    if !m.json {
+        eprintln!("disarmed; peak force {:.3} N", seen.peak);
+    }
+    match seen.lost {
+        Some(why) => {
+            eprintln!("the force was lost: {why}");
+            Ok(exit::FAILED)
+        }
+        None => Ok(exit::OK),
+    }
+}
+
+pub(super) fn watch(mut client: Client, m: &Manner, a: &WatchArgs) -> anyhow::Result<ExitCode> {
+    catch_signals()?;
+    glance(&mut client, m, a)?;
+    Ok(exit::OK)
+}
+
+/// As `watch`, on a session that goes on.
+pub(super) fn glance(client: &mut Client, m: &Manner, a: &WatchArgs) -> anyhow::Result<()> {
+    client.call("subscribe", json!({"rate_hz": a.rate}))?;
+    follow(client, m, a.seconds, false)?;
+    client.call("subscribe", json!({"rate_hz": 0.0}))?;
+    Ok(())
+}
+
+struct Seen {
+    peak: f64,
+    lost: Option<String>,
+}
+
+/// Shows telemetry and events until a signal, the time, or (when armed) the loss of the force.
+fn follow(client: &mut Client, m: &Manner, seconds: Option<f64>, armed: bool) -> anyhow::Result<Seen> {
+    let until = seconds.map(|s| Instant::now() + Duration::from_secs_f64(s.clamp(0.0, 1e6)));
+    let mut seen = Seen { peak: 0.0, lost: None };
+    let mut out = std::io::stdout();
+    // On a terminal one line is rewritten; in a pipe every line stands.
+    let (start, end) = if out.is_terminal() && !m.json { ("\r\x1b[K", "") } else { ("", "\n") };
+    while !ENDED.load(Relaxed) && until.is_none_or(|u| Instant::now() < u) {
+        let Some(note) = client.note(Duration::from_millis(100))? else { continue };
+        match note.method.as_str() {
+            "telemetry" => {
+                let t: TelemetryNote = serde_json::from_value(note.params)?;
+                seen.peak = seen.peak.max(t.peak_force);
+                let text = if m.json { serde_json::to_string(&t)? } else { show::line(&t.state) };
+                write!(out, "{start}{text}{end}")?;
+                out.flush()?;
+            }
+            "event" => {
+                let e: EventNote = serde_json::from_value(note.params)?;
+                if m.json {
+                    writeln!(out, "{}", serde_json::to_string(&e)?)?;
+                } else {
+                    eprintln!("{start}{}: {}", e.event, e.text);
+                }
+                let over = ["fault", "disarmed", "taken_over", "lease_lost", "motion_stopped", "shutdown"];
+                if armed && over.contains(&e.event.as_str()) {
+                    seen.lost = Some(e.text);
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    if end.is_empty() {
+        writeln!(out)?;
+    }
+    Ok(seen)
+}

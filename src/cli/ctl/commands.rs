@@ -1,0 +1,329 @@
+//! Arguments of the commands and the requests that they become.
+
+use anyhow::Context;
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+/// Three numbers separated by commas.
+pub(super) fn triple(text: &str) -> Result<[f64; 3], String> {
+    numbers(text)
+}
+
+fn four(text: &str) -> Result<[f64; 4], String> {
+    numbers(text)
+}
+
+fn numbers<const N: usize>(text: &str) -> Result<[f64; N], String> {
+    let parsed: Result<Vec<f64>, _> = text.split(',').map(|p| p.trim().parse::<f64>()).collect();
+    let parsed = parsed.map_err(|e| format!("'{text}': {e}"))?;
+    parsed.try_into().map_err(|v: Vec<f64>| format!("'{text}' has {} numbers, not {N}", v.len()))
+}
+
+/// One factor for all axes, or three.
+fn factors(text: &str) -> Result<[f64; 3], String> {
+    if text.contains(',') { triple(text) } else { numbers::<1>(text).map(|[s]| [s; 3]) }
+}
+
+/// A number is an identifier, anything else a name.
+fn reference(text: &str) -> Value {
+    text.parse::<u32>().map_or_else(|_| json!(text), |id| json!(id))
+}
+
+fn put(map: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
+    if let Some(v) = value {
+        map.insert(key.into(), v.into());
+    }
+}
+
+fn pose(at: Option<[f64; 3]>, rot: Option<[f64; 4]>) -> Option<Value> {
+    let mut m = Map::new();
+    put(&mut m, "position", at.map(|p| json!(p)));
+    put(&mut m, "orientation", rot.map(|q| json!(q)));
+    (!m.is_empty()).then_some(Value::Object(m))
+}
+
+/// `material`.
+#[derive(Debug, clap::Args)]
+pub(super) struct MaterialArgs {
+    /// Name
+    name: String,
+    /// Stiffness of a flat contact of the reference area, N/m
+    #[arg(long, value_name = "N/m")]
+    stiffness: f64,
+    /// Reference area, m^2
+    #[arg(long, value_name = "M2")]
+    area: Option<f64>,
+    /// Damping of such a contact, N·s/m
+    #[arg(long, value_name = "NS/M")]
+    damping: Option<f64>,
+}
+
+impl MaterialArgs {
+    pub(super) fn params(&self, keep: bool) -> Value {
+        let mut m = Map::new();
+        put(&mut m, "name", Some(self.name.as_str()));
+        put(&mut m, "stiffness", Some(self.stiffness));
+        put(&mut m, "reference_area", self.area);
+        put(&mut m, "damping", self.damping);
+        put(&mut m, "persistent", Some(keep));
+        Value::Object(m)
+    }
+}
+
+/// `load`.
+#[derive(Debug, clap::Args)]
+pub(super) struct LoadArgs {
+    /// Name of the mesh in the scene
+    name: String,
+    /// STL, OBJ or PLY file
+    pub(super) file: PathBuf,
+    /// Unit of the file: m, cm, mm, um, in, ft (files carry none)
+    #[arg(long)]
+    unit: String,
+    /// Format, when the file's name does not say
+    #[arg(long, value_parser = ["stl", "obj", "ply"])]
+    format: Option<String>,
+    /// Further factor on all lengths
+    #[arg(long)]
+    scale: Option<f64>,
+    /// Refuse what would have to be repaired
+    #[arg(long)]
+    strict: bool,
+    /// Weld vertices closer than this, m
+    #[arg(long, value_name = "M")]
+    weld: Option<f64>,
+    /// Cells of the distance field along the longest side
+    #[arg(long, value_name = "N", conflicts_with = "cell")]
+    resolution: Option<u32>,
+    /// Edge of a cell of the distance field, m
+    #[arg(long, value_name = "M")]
+    cell: Option<f64>,
+}
+
+impl LoadArgs {
+    pub(super) fn params(&self, keep: bool) -> anyhow::Result<Value> {
+        let extension = self.file.extension().map(|e| e.to_string_lossy().to_lowercase());
+        let format =
+            self.format.clone().or(extension).filter(|f| ["stl", "obj", "ply"].contains(&f.as_str()));
+        let format = format.with_context(|| {
+            format!(
+                "{}: the name does not tell the format; give --format stl, obj or ply",
+                self.file.display()
+            )
+        })?;
+        let mut m = Map::new();
+        put(&mut m, "name", Some(self.name.as_str()));
+        put(&mut m, "source", Some("descriptor"));
+        put(&mut m, "format", Some(format));
+        put(&mut m, "unit", Some(self.unit.as_str()));
+        put(&mut m, "scale", self.scale);
+        put(&mut m, "strict", Some(self.strict));
+        put(&mut m, "weld_tolerance", self.weld);
+        put(&mut m, "resolution", self.resolution.map(|n| json!({"longest": n})));
+        put(&mut m, "resolution", self.cell.map(|c| json!({"cell": c})));
+        put(&mut m, "persistent", Some(keep));
+        Ok(Value::Object(m))
+    }
+}
+
+/// `object`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ObjectArgs {
+    /// Name
+    name: String,
+    /// A loaded mesh
+    #[arg(long)]
+    mesh: String,
+    /// A material
+    #[arg(long)]
+    material: String,
+    /// Position, m
+    #[arg(long, value_name = "X,Y,Z", value_parser = triple, allow_hyphen_values = true)]
+    at: Option<[f64; 3]>,
+    /// Orientation, a unit quaternion
+    #[arg(long, value_name = "X,Y,Z,W", value_parser = four, allow_hyphen_values = true)]
+    rot: Option<[f64; 4]>,
+    /// Factor on the mesh, or one for each axis
+    #[arg(long, value_name = "S|X,Y,Z", value_parser = factors, allow_hyphen_values = true)]
+    scale: Option<[f64; 3]>,
+    /// A motion stream may move it
+    #[arg(long)]
+    moving: bool,
+}
+
+impl ObjectArgs {
+    pub(super) fn params(&self, keep: bool) -> Value {
+        let mut m = Map::new();
+        put(&mut m, "name", Some(self.name.as_str()));
+        put(&mut m, "mesh", Some(self.mesh.as_str()));
+        put(&mut m, "material", Some(self.material.as_str()));
+        put(&mut m, "pose", pose(self.at, self.rot));
+        put(&mut m, "scale", self.scale.map(|s| json!(s)));
+        put(&mut m, "moving", Some(self.moving));
+        put(&mut m, "persistent", Some(keep));
+        Value::Object(m)
+    }
+}
+
+/// `move`.
+#[derive(Debug, clap::Args)]
+pub(super) struct MoveArgs {
+    /// Name or identifier
+    object: String,
+    /// Position, m
+    #[arg(long, value_name = "X,Y,Z", value_parser = triple, allow_hyphen_values = true)]
+    at: [f64; 3],
+    /// Orientation, a unit quaternion
+    #[arg(long, value_name = "X,Y,Z,W", value_parser = four, allow_hyphen_values = true)]
+    rot: Option<[f64; 4]>,
+}
+
+impl MoveArgs {
+    pub(super) fn params(&self) -> Value {
+        json!({"object": reference(&self.object), "pose": pose(Some(self.at), self.rot)})
+    }
+}
+
+/// `set`.
+#[derive(Debug, clap::Args)]
+pub(super) struct SetArgs {
+    /// Name or identifier
+    object: String,
+    /// Other material
+    #[arg(long)]
+    material: Option<String>,
+    /// Other mesh
+    #[arg(long)]
+    mesh: Option<String>,
+    /// Factor on the mesh, or one for each axis
+    #[arg(long, value_name = "S|X,Y,Z", value_parser = factors, allow_hyphen_values = true)]
+    scale: Option<[f64; 3]>,
+    /// Whether a motion stream may move it
+    #[arg(long)]
+    moving: Option<bool>,
+}
+
+impl SetArgs {
+    pub(super) fn params(&self) -> Value {
+        let mut m = Map::new();
+        put(&mut m, "object", Some(reference(&self.object)));
+        put(&mut m, "material", self.material.as_deref());
+        put(&mut m, "mesh", self.mesh.as_deref());
+        put(&mut m, "scale", self.scale.map(|s| json!(s)));
+        put(&mut m, "moving", self.moving);
+        Value::Object(m)
+    }
+}
+
+/// `delete`.
+#[derive(Debug, clap::Args)]
+pub(super) struct DeleteArgs {
+    /// Name or identifier of the object; with --mesh or --material the name of that
+    name: String,
+    /// Delete a mesh
+    #[arg(long, conflicts_with = "material")]
+    mesh: bool,
+    /// Delete a material
+    #[arg(long)]
+    material: bool,
+}
+
+impl DeleteArgs {
+    pub(super) fn request(&self) -> (&'static str, Value) {
+        match (self.mesh, self.material) {
+            (true, _) => ("mesh.delete", json!({"name": self.name})),
+            (_, true) => ("material.delete", json!({"name": self.name})),
+            _ => ("object.delete", json!({"object": reference(&self.name)})),
+        }
+    }
+}
+
+/// `tool`.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false, id = "shape")]
+pub(super) struct ToolArgs {
+    /// A ball of this radius, m
+    #[arg(long, value_name = "M", group = "shape")]
+    sphere: Option<f64>,
+    /// A loaded mesh
+    #[arg(long, value_name = "NAME", group = "shape")]
+    mesh: Option<String>,
+    /// Surface points of the mesh
+    #[arg(long, value_name = "N", requires = "mesh")]
+    points: Option<u32>,
+}
+
+impl ToolArgs {
+    pub(super) fn params(&self) -> Value {
+        if let Some(radius) = self.sphere {
+            return json!({"tool": {"sphere": {"radius": radius}}});
+        }
+        let mut m = Map::new();
+        put(&mut m, "mesh", self.mesh.as_deref());
+        put(&mut m, "points", self.points);
+        json!({"tool": {"mesh": m}})
+    }
+}
+
+/// `place`.
+#[derive(Debug, clap::Args)]
+pub(super) struct PlaceArgs {
+    /// Position of the device's origin in the scene, m
+    #[arg(long, value_name = "X,Y,Z", value_parser = triple, allow_hyphen_values = true)]
+    at: Option<[f64; 3]>,
+    /// Orientation of the device's frame, a unit quaternion
+    #[arg(long, value_name = "X,Y,Z,W", value_parser = four, allow_hyphen_values = true)]
+    rot: Option<[f64; 4]>,
+    /// Scene metres per device metre
+    #[arg(long)]
+    scale: Option<f64>,
+}
+
+impl PlaceArgs {
+    pub(super) fn params(&self) -> Value {
+        let mut m = Map::new();
+        put(&mut m, "pose", pose(self.at, self.rot));
+        put(&mut m, "scale", self.scale);
+        Value::Object(m)
+    }
+}
+
+/// `limits`.
+#[derive(Debug, clap::Args)]
+pub(super) struct LimitArgs {
+    /// Largest force, N
+    #[arg(long, value_name = "N")]
+    force: Option<f64>,
+    /// Largest torque, N·m
+    #[arg(long, value_name = "NM")]
+    torque: Option<f64>,
+    /// Largest velocity, m/s
+    #[arg(long, value_name = "M/S")]
+    velocity: Option<f64>,
+}
+
+impl LimitArgs {
+    pub(super) fn params(&self) -> Value {
+        let mut m = Map::new();
+        put(&mut m, "force", self.force);
+        put(&mut m, "torque", self.torque);
+        put(&mut m, "velocity", self.velocity);
+        Value::Object(m)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_references() {
+        assert_eq!(triple("1,-2.5, 3e-3"), Ok([1.0, -2.5, 0.003]));
+        assert!(triple("1,2").unwrap_err().contains("2 numbers, not 3"));
+        assert!(triple("1,x,2").is_err());
+        assert_eq!(factors("2"), Ok([2.0; 3]));
+        assert_eq!(factors("1,-1,1"), Ok([1.0, -1.0, 1.0]));
+        assert_eq!(reference("7"), json!(7));
+        assert_eq!(reference("b7"), json!("b7"));
+    }
+}

@@ -1,0 +1,112 @@
+//! `ctl shell`: many commands, one session.
+
+use super::{Args, Command, Manner, execute};
+use crate::cli::exit;
+use crate::control::client::{Client, ClientError};
+use clap::Parser;
+use std::io::{BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+
+/// A line of the shell.
+#[derive(Debug, Parser)]
+#[command(name = "", no_binary_name = true, disable_version_flag = true)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+pub(super) fn run(mut client: Client, json: bool) -> anyhow::Result<ExitCode> {
+    let stdin = std::io::stdin();
+    let prompt = stdin.is_terminal();
+    let manner = Manner { json, keep: false };
+    let mut failed = false;
+    if prompt {
+        eprintln!("what this session creates goes with it; `help` lists the commands, `quit` ends");
+    }
+    let mut lines = stdin.lock().lines();
+    loop {
+        if prompt {
+            eprint!("> ");
+            std::io::stderr().flush()?;
+        }
+        let Some(line) = lines.next().transpose()? else { break };
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if line == "quit" || line == "exit" {
+            break;
+        }
+        let done = words(line).and_then(|w| Line::try_parse_from(w).map_err(anyhow::Error::from));
+        let result = done.and_then(|l| match l.args.command {
+            Command::Shell => anyhow::bail!("a shell runs already"),
+            Command::Takeover(_) => {
+                let answer = client.call("takeover", serde_json::json!({}))?;
+                super::show::answer(&answer, json)
+            }
+            command => execute(&mut client, &manner, command),
+        });
+        if let Err(e) = result {
+            // `help` comes as an error of the parser.
+            let help = e.downcast_ref::<clap::Error>().is_some_and(|c| !c.use_stderr());
+            failed |= !help;
+            eprintln!("{}", format!("{e:#}").trim_end());
+            if matches!(e.downcast_ref::<ClientError>(), Some(ClientError::Io(_))) {
+                return Ok(exit::FAILED);
+            }
+        }
+    }
+    // A script must notice that one of its lines failed; a person has seen it.
+    Ok(if failed && !prompt { exit::FAILED } else { exit::OK })
+}
+
+/// Splits at blanks; quotes keep them.
+fn words(line: &str) -> anyhow::Result<Vec<String>> {
+    let (mut out, mut word, mut quote, mut open) = (Vec::new(), String::new(), None, false);
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(q), c) if c == q => quote = None,
+            (Some(_), c) => word.push(c),
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                open = true;
+            }
+            (None, c) if c.is_whitespace() => {
+                if open || !word.is_empty() {
+                    out.push(std::mem::take(&mut word));
+                }
+                open = false;
+            }
+            (None, c) => word.push(c),
+        }
+    }
+    if quote.is_some() {
+        anyhow::bail!("a quote is not closed");
+    }
+    if open || !word.is_empty() {
+        out.push(word);
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn lines_are_split_at_blanks_outside_quotes() {
+        let w = |l| words(l).expect("splits");
+        assert_eq!(w("load a 'my file.stl' --unit mm"), ["load", "a", "my file.stl", "--unit", "mm"]);
+        assert_eq!(w("raw x '{\"a\": 1}'"), ["raw", "x", "{\"a\": 1}"]);
+        assert_eq!(w("delete ''"), ["delete", ""]);
+        assert!(words("load 'a").is_err());
+    }
+
+    #[test]
+    fn the_lines_of_a_shell_are_commands() {
+        Line::command().debug_assert();
+        let l = Line::try_parse_from(words("move b --at -0.1,0,0").expect("splits"));
+        assert!(matches!(l.expect("parses").args.command, Command::Move(_)));
+    }
+}

@@ -1,0 +1,121 @@
+//! Answers for people.
+
+use crate::protocol::messages::{Committed, SceneInfo, Status};
+use crate::protocol::telemetry::StateJson;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// Prints an answer: as it is, or readable.
+pub(super) fn answer(value: &Value, json: bool) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    let text = if json { format!("{value}\n") } else { readable(value) };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn readable(value: &Value) -> String {
+    let parse = |v: &Value| v.clone();
+    if value.get("uptime_s").is_some()
+        && let Ok(s) = serde_json::from_value::<Status>(parse(value))
+    {
+        return status(&s);
+    }
+    if value.get("objects").is_some()
+        && let Ok(s) = serde_json::from_value::<SceneInfo>(parse(value))
+    {
+        return scene(&s);
+    }
+    let mut out = String::new();
+    if let Ok(c) = serde_json::from_value::<Committed>(parse(value)) {
+        c.created.iter().for_each(|o| drop(writeln!(out, "object {} '{}'", o.id, o.name)));
+        c.notes.iter().for_each(|n| drop(writeln!(out, "{n}")));
+        if let Value::Object(m) = value {
+            for (k, v) in m.iter().filter(|(k, _)| !["generation", "created", "notes"].contains(&k.as_str()))
+            {
+                let _ = writeln!(out, "{k} {v}");
+            }
+        }
+        let _ = writeln!(out, "generation {}", c.generation);
+        return out;
+    }
+    format!("{value:#}\n")
+}
+
+fn status(s: &Status) -> String {
+    let mut o = String::new();
+    let _ = writeln!(o, "hapticd {} up {:.0} s, generation {}", s.server, s.uptime_s, s.generation);
+    let device = if s.device.is_empty() { "no device yet" } else { &s.device };
+    let _ = writeln!(o, "device {device}");
+    if let Some(t) = &s.state {
+        let _ = writeln!(o, "{}", line(t));
+    }
+    match s.owner {
+        0 => o.push_str("nobody is armed\n"),
+        id => drop(writeln!(o, "session {id} is armed")),
+    }
+    let l = &s.limits;
+    let _ = writeln!(o, "limits {} N, {} N·m, {} m/s", l.force, l.torque, l.velocity);
+    let bad: Vec<_> = s.rt.iter().filter(|r| !r.ok).collect();
+    match bad.is_empty() {
+        true => o.push_str("real-time ok\n"),
+        false => o.push_str("real-time degraded\n"),
+    }
+    for r in bad {
+        let _ = writeln!(o, "  {}: {}; cure: {}", r.what, r.why, r.cure);
+    }
+    for x in &s.sessions {
+        let gone = if x.connected { "" } else { ", waits to be resumed" };
+        let role = format!("{:?}", x.role).to_lowercase();
+        let _ = writeln!(
+            o,
+            "session {} '{}' {role}, process {}, user {}{gone}",
+            x.session, x.client, x.pid, x.uid
+        );
+    }
+    for (name, n) in s.counters.iter().filter(|(_, n)| **n > 0) {
+        let _ = writeln!(o, "  {name} {n}");
+    }
+    s.warnings.iter().for_each(|w| drop(writeln!(o, "warning: {w}")));
+    o
+}
+
+fn scene(s: &SceneInfo) -> String {
+    let mut o = format!("generation {}\n", s.generation);
+    for m in &s.materials {
+        let (k, a, d) = (m.stiffness, m.reference_area, m.damping);
+        let _ = writeln!(o, "material '{}' {k} N/m at {a} m^2, {d} N·s/m", m.name);
+    }
+    s.meshes.iter().for_each(|m| drop(writeln!(o, "mesh '{m}'")));
+    for x in &s.objects {
+        let kind = match (x.moving, x.persistent) {
+            (true, true) => ", moving, persistent",
+            (true, false) => ", moving",
+            (false, true) => ", persistent",
+            (false, false) => "",
+        };
+        let (p, q) = (x.pose.position, x.pose.orientation);
+        let _ = writeln!(o, "object {} '{}' {} of {} at {p:?} {q:?}{kind}", x.id, x.name, x.mesh, x.material);
+    }
+    o
+}
+
+/// One tick on one line.
+pub(super) fn line(t: &StateJson) -> String {
+    let norm = |v: [f64; 3]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let why = match (t.fault.as_str(), t.zero.as_str()) {
+        ("none", "none") => String::new(),
+        ("none", zero) => format!(" ({zero})"),
+        (fault, _) => format!(" ({fault})"),
+    };
+    let [x, y, z] = t.force;
+    format!(
+        "tick {} gen {} {}{why}: force {:.3} N [{x:+.3} {y:+.3} {z:+.3}], torque {:.4} N·m, depth {:.3} mm, touching {}",
+        t.tick,
+        t.generation,
+        t.state,
+        norm(t.force),
+        norm(t.torque),
+        t.depth * 1e3,
+        t.touched
+    )
+}
