@@ -10,7 +10,7 @@ mod tests;
 
 use super::model::{GeometryDef, Object, Scene, ToolDef, ToolGeometry};
 use super::snapshot::{Snapshot, SnapshotObject, Tool};
-use crate::contact::vps::PointShell;
+use crate::contact::vps::{PointShell, ShellParams};
 use crate::contact::{Material, ObjectShape, ToolShape};
 use crate::geometry::field::build::{FieldError, FieldParams, Progress};
 use crate::geometry::{TriMesh, Vec3};
@@ -153,7 +153,7 @@ impl Compiler {
         let objects = assemble(scene, &built);
         report.bytes = scene.mesh_bytes() + built.values().map(|b| b.bytes()).sum::<u64>();
         if let ToolShape::Shell(shell) = &tool.shape {
-            report.bytes += store::shell_bytes(shell.x.len());
+            report.bytes += shell.memory_bytes() as u64;
         }
         self.store().shrink(self.cap, &built);
         let mapping = scene.mapping();
@@ -247,8 +247,7 @@ fn thin(def: &GeometryDef, cells: f64) -> String {
 }
 
 fn sample(mesh: &TriMesh, points: u32) -> Result<PointShell, String> {
-    let _ = (mesh, points);
-    Err("the point shell builder has not landed".into())
+    PointShell::build(mesh, ShellParams::points(points)).map_err(|e| e.to_string())
 }
 
 fn assemble(scene: &Scene, built: &BTreeMap<GeometryKey, Arc<Built>>) -> Box<[SnapshotObject]> {

@@ -119,6 +119,11 @@ impl Player {
         }
     }
 
+    /// Goes on with another incarnation of the object.
+    pub fn retarget(&mut self, incarnation: u32) {
+        self.entry.incarnation = incarnation;
+    }
+
     fn push(&mut self, sample: MotionSample) {
         let e = &mut self.entry;
         if usize::from(e.len) == MOTION_HISTORY {

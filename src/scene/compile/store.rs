@@ -35,9 +35,9 @@ impl Built {
     }
 }
 
-/// Bytes of a shell of that many points: seven f32 each.
+/// Estimate of a shell of that many points, bytes: seven f32 each, and the weights of its prefixes.
 pub(super) fn shell_bytes(points: usize) -> u64 {
-    points as u64 * 28
+    points as u64 * 48 + 1024
 }
 
 /// The memory cache. Least recently used fields that no scene needs go first.

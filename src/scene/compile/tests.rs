@@ -1,1 +1,89 @@
-//! Unit tests of the compiler.
+//! Unit tests of the memory cache and the keys. Whole compilations stand in `tests/scene.rs`.
+
+use super::key::GeometryKey;
+use super::store::{Built, Store};
+use crate::geometry::field::Field;
+use crate::geometry::field::build::{FieldParams, FieldReport, Resolution};
+use crate::geometry::{Point, Vec3, shapes};
+use crate::scene::model::{GeometryDef, Meta, Method, SourceMesh};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn def(edge: f64, resolution: Resolution) -> GeometryDef {
+    GeometryDef {
+        meta: Meta { id: 1, name: None, owner: 0, persistent: true },
+        mesh: SourceMesh::new(shapes::cuboid(Vec3::repeat(edge)), "cube"),
+        params: FieldParams { resolution, padding: 4 },
+        method: Method::Vps,
+    }
+}
+
+fn key(n: u32) -> GeometryKey {
+    let def = def(f64::from(n + 1), Resolution::Longest(16));
+    GeometryKey::of(&def, &Vec3::repeat(1.0), &def.params)
+}
+
+/// A field of 1,000 bytes.
+fn built() -> Arc<Built> {
+    let field = Field {
+        origin: Point::origin(),
+        cell: 0.1,
+        dims: [5, 10, 10],
+        scale: 1.0,
+        data: vec![0; 500].into(),
+    };
+    Arc::new(Built {
+        field: Arc::new(field),
+        report: FieldReport::default(),
+        centre: Point::origin(),
+        radius: 1.0,
+    })
+}
+
+#[test]
+fn the_least_recently_used_spare_field_goes_first() {
+    let mut store = Store::default();
+    for n in 0..4 {
+        store.put(key(n), built());
+    }
+    store.get(&key(0));
+    let needed = BTreeMap::from([(key(1), store.get(&key(1)).unwrap())]);
+    // Use order now: 2, 3, 0, 1; key 1 is needed.
+    store.shrink(3000, &needed);
+    assert_eq!([0, 1, 2, 3].map(|n| store.has(&key(n))), [true, true, false, true]);
+    store.shrink(2000, &needed);
+    assert_eq!([0, 1, 2, 3].map(|n| store.has(&key(n))), [true, true, false, false]);
+    store.shrink(0, &needed);
+    assert_eq!([0, 1, 2, 3].map(|n| store.has(&key(n))), [false, true, false, false], "what is needed stays");
+}
+
+#[test]
+fn the_first_of_two_equal_builds_is_shared() {
+    let mut store = Store::default();
+    let first = store.put(key(0), built());
+    let second = store.put(key(0), built());
+    assert!(Arc::ptr_eq(&first, &second));
+}
+
+#[test]
+fn whatever_decides_a_field_is_in_its_key() {
+    let (one, flat) = (Vec3::repeat(1.0), Vec3::new(1.0, 1.0, 0.5));
+    let base = def(0.1, Resolution::Longest(16));
+    let padded = FieldParams { padding: 5, ..base.params };
+    let keys = [
+        GeometryKey::of(&base, &one, &base.params),
+        GeometryKey::of(&base, &flat, &base.params),
+        GeometryKey::of(&base, &-one, &base.params),
+        GeometryKey::of(&base, &one, &padded),
+        GeometryKey::of(&base, &one, &FieldParams { resolution: Resolution::MemoryCap(16), padding: 4 }),
+        GeometryKey::of(&base, &one, &FieldParams { resolution: Resolution::Cell(0.01), padding: 4 }),
+        GeometryKey::of(&def(0.2, Resolution::Longest(16)), &one, &base.params),
+    ];
+    for (i, a) in keys.iter().enumerate() {
+        for (j, b) in keys.iter().enumerate() {
+            assert_eq!(a == b, i == j, "{i} {j}");
+        }
+    }
+    let again = GeometryKey::of(&def(0.1, Resolution::Longest(16)), &one, &base.params);
+    assert_eq!(keys[0], again, "identity is that of the content");
+}

@@ -1,0 +1,413 @@
+//! The scene as a whole: sequences of transactions against invariants, sharing between compilations, the shipped
+//! scene files.
+
+use hapticd::contact::{Material, ObjectShape, ToolShape};
+use hapticd::geometry::field::build::{FieldParams, Progress, Resolution, Silent};
+use hapticd::geometry::{Pose, TriMesh, Vec3, shapes};
+use hapticd::scene::compile::{CompileError, Compiler};
+use hapticd::scene::file;
+use hapticd::scene::model::{
+    Edit, GeometrySpec, Limits, Method, ObjectPatch, ObjectSpec, Ref, Scene, SourceMesh, ToolSpec,
+};
+use hapticd::scene::snapshot::Snapshot;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const STEEL: Material = Material { stiffness: 800.0, reference_area: 1e-4, damping: 1.0 };
+
+fn coarse(cells: u32) -> FieldParams {
+    FieldParams { resolution: Resolution::Longest(cells), padding: 3 }
+}
+
+fn geometry(mesh: TriMesh, cells: u32) -> Edit {
+    let spec =
+        GeometrySpec { mesh: SourceMesh::new(mesh, "generated"), params: coarse(cells), method: Method::Vps };
+    Edit::AddGeometry { name: None, spec, persistent: false }
+}
+
+fn material() -> Edit {
+    Edit::AddMaterial { name: None, material: STEEL, persistent: false }
+}
+
+fn object(geometry: impl Into<Ref>, material: impl Into<Ref>, x: f64) -> Edit {
+    let spec = ObjectSpec {
+        geometry: geometry.into(),
+        material: material.into(),
+        pose: Pose::translation(x, 0.0, 0.0),
+        scale: Vec3::repeat(1.0),
+        params: None,
+        moving: false,
+    };
+    Edit::AddObject { name: None, spec, persistent: false }
+}
+
+fn patch(object: u32, patch: ObjectPatch) -> Edit {
+    Edit::SetObject { object: object.into(), patch }
+}
+
+/// A scene with one box-shaped geometry (16 cells) and `n` objects of it; their identifiers.
+fn boxes(n: usize) -> (Scene, Vec<u32>) {
+    let mut edits = vec![material(), geometry(shapes::cuboid(Vec3::new(0.02, 0.03, 0.04)), 16)];
+    edits.extend((0..n).map(|i| object(Ref::New(1), Ref::New(0), 0.05 * i as f64)));
+    let (scene, applied) = Scene::default().apply(1, &edits).unwrap();
+    (scene, applied.ids[2..].iter().map(|id| id.unwrap()).collect())
+}
+
+fn field(snapshot: &Snapshot, i: usize) -> &Arc<hapticd::geometry::field::Field> {
+    let ObjectShape::Field(field) = &snapshot.objects[i].shape;
+    field
+}
+
+// --- transactions ---------------------------------------------------------------------------------------------
+
+/// A random edit; numbers pick among what lives, so that most edits make sense and some do not.
+#[derive(Clone, Debug)]
+enum Step {
+    Material(f64),
+    Geometry(u8),
+    Object { geometry: usize, material: usize, moving: bool, persistent: bool },
+    Set { object: usize, scale: f64, moving: Option<bool>, gain: f64 },
+    SetGeometry { object: usize, geometry: usize },
+    RemoveObject(usize),
+    RemoveGeometry(usize),
+    RemoveMaterial(usize),
+    RemoveOwned(u64),
+    Tool(f64),
+    Clear,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (n, scale) = (0usize..12, prop_oneof![Just(1.0), Just(-1.0), Just(2.0), Just(0.0)]);
+    prop_oneof![
+        2 => (-100.0..2000.0f64).prop_map(Step::Material),
+        2 => (0u8..4).prop_map(Step::Geometry),
+        8 => (n.clone(), n.clone(), any::<bool>(), any::<bool>())
+            .prop_map(|(geometry, material, moving, persistent)| Step::Object { geometry, material, moving, persistent }),
+        4 => (n.clone(), scale, proptest::option::of(any::<bool>()), -0.1..1.1f64)
+            .prop_map(|(object, scale, moving, gain)| Step::Set { object, scale, moving, gain }),
+        2 => (n.clone(), n.clone()).prop_map(|(object, geometry)| Step::SetGeometry { object, geometry }),
+        4 => n.clone().prop_map(Step::RemoveObject),
+        1 => n.clone().prop_map(Step::RemoveGeometry),
+        1 => n.prop_map(Step::RemoveMaterial),
+        1 => (1u64..4).prop_map(Step::RemoveOwned),
+        1 => (-0.01..0.1f64).prop_map(Step::Tool),
+        1 => Just(Step::Clear),
+    ]
+}
+
+/// The identifier of the `i`-th part, or one that does not exist.
+fn pick(mut ids: impl ExactSizeIterator<Item = u32>, i: usize) -> u32 {
+    ids.nth(i).unwrap_or(9_999)
+}
+
+fn edit(scene: &Scene, step: &Step) -> Edit {
+    let object_id = |i| pick(scene.objects().map(|o| o.meta.id), i);
+    let geometry_id = |i| pick(scene.geometries().map(|g| g.meta.id), i);
+    let material_id = |i| pick(scene.materials().map(|m| m.meta.id), i);
+    match *step {
+        Step::Material(stiffness) => {
+            Edit::AddMaterial { name: None, material: Material { stiffness, ..STEEL }, persistent: false }
+        }
+        Step::Geometry(n) => geometry(shapes::cuboid(Vec3::repeat(0.01 * (1.0 + f64::from(n)))), 16),
+        Step::Object { geometry, material, moving, persistent } => {
+            let spec = ObjectSpec {
+                geometry: geometry_id(geometry).into(),
+                material: material_id(material).into(),
+                pose: Pose::identity(),
+                scale: Vec3::repeat(1.0),
+                params: None,
+                moving,
+            };
+            Edit::AddObject { name: None, spec, persistent }
+        }
+        Step::Set { object, scale, moving, gain } => {
+            let p = ObjectPatch {
+                scale: Some(Vec3::repeat(scale)),
+                moving,
+                gain: Some(gain),
+                ..Default::default()
+            };
+            patch(object_id(object), p)
+        }
+        Step::SetGeometry { object, geometry } => {
+            let geometry = Some(geometry_id(geometry).into());
+            patch(object_id(object), ObjectPatch { geometry, ..Default::default() })
+        }
+        Step::RemoveObject(i) => Edit::RemoveObject { object: object_id(i).into() },
+        Step::RemoveGeometry(i) => Edit::RemoveGeometry { geometry: geometry_id(i).into() },
+        Step::RemoveMaterial(i) => Edit::RemoveMaterial { material: material_id(i).into() },
+        Step::RemoveOwned(owner) => Edit::RemoveOwned { owner },
+        Step::Tool(radius) => Edit::SetTool { tool: ToolSpec::Sphere { radius, offset: Pose::identity() } },
+        Step::Clear => Edit::Clear,
+    }
+}
+
+const SMALL: Limits = Limits { objects: 6, moving: 2, materials: 4, geometries: 4, mesh_bytes: 1 << 20 };
+
+fn holds(scene: &Scene) {
+    let slots: BTreeSet<u16> = scene.objects().map(|o| o.slot).collect();
+    assert_eq!(slots.len(), scene.objects().len(), "a slot is held twice");
+    assert!(slots.iter().all(|s| usize::from(*s) < SMALL.objects));
+    let motion: Vec<u8> = scene.objects().filter_map(|o| o.motion).collect();
+    assert_eq!(motion.iter().collect::<BTreeSet<_>>().len(), motion.len(), "a motion slot is held twice");
+    assert!(motion.iter().all(|m| usize::from(*m) < SMALL.moving));
+    for o in scene.objects() {
+        assert!(scene.geometry(o.geometry).is_some() && scene.material(o.material).is_some(), "{o:?}");
+        assert!((0.0..=1.0).contains(&o.gain) && o.scale.iter().all(|s| *s != 0.0));
+    }
+    assert!(scene.materials().all(|m| m.material.stiffness >= 0.0));
+    assert!(scene.materials().len() <= SMALL.materials && scene.geometries().len() <= SMALL.geometries);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_sequence_of_transactions_keeps_the_invariants(
+        transactions in proptest::collection::vec((1u64..4, proptest::collection::vec(step(), 1..5)), 1..40)
+    ) {
+        let mut scene = Scene::new(SMALL);
+        let mut ids = BTreeSet::new();
+        // Shape of each (identifier, incarnation): an incarnation never has two.
+        let mut shape_of = BTreeMap::new();
+        for (owner, steps) in &transactions {
+            let edits: Vec<Edit> = steps.iter().map(|s| edit(&scene, s)).collect();
+            let before = format!("{scene:?}");
+            let applied = scene.apply(*owner, &edits);
+            prop_assert_eq!(&format!("{:?}", scene), &before, "apply changes nothing in place");
+            let Ok((next, applied)) = applied else { continue };
+            prop_assert_eq!((next.revision(), applied.revision), (scene.revision() + 1, scene.revision() + 1));
+            for id in applied.ids.iter().flatten() {
+                prop_assert!(*id != 0 && ids.insert(*id), "identifier {} was given out twice", id);
+            }
+            holds(&next);
+            for o in next.objects() {
+                if let Some(old) = scene.object(o.meta.id) {
+                    prop_assert_eq!((old.slot, old.meta.owner), (o.slot, o.meta.owner));
+                }
+                let shape = (o.meta.id, o.geometry, o.scale.map(f64::to_bits));
+                prop_assert_eq!(*shape_of.entry(o.incarnation).or_insert(shape), shape);
+            }
+            scene = next;
+        }
+    }
+}
+
+// --- compilation ----------------------------------------------------------------------------------------------
+
+/// Counts builds by their progress calls and can cancel.
+#[derive(Default)]
+struct Watch {
+    steps: AtomicU64,
+    cancel: bool,
+}
+
+impl Progress for Watch {
+    fn step(&self, done: u64, total: u64) {
+        assert!(done <= total, "{done} of {total}");
+        self.steps.fetch_add(1, Relaxed);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.cancel
+    }
+}
+
+#[test]
+fn publishing_a_thousand_objects_builds_once_and_shares_for_ever() {
+    let (scene, ids) = boxes(1000);
+    let compiler = Compiler::new(1 << 30);
+    let (first, report) = compiler.compile_reported(&scene, &Silent).unwrap();
+    assert_eq!((report.built, report.reused), (1, 0));
+    assert_eq!((first.objects.len(), first.generation), (1000, scene.revision()));
+    for i in 1..1000 {
+        assert!(Arc::ptr_eq(field(&first, 0), field(&first, i)));
+    }
+    let moved =
+        patch(ids[3], ObjectPatch { pose: Some(Pose::translation(0.0, 0.5, 0.0)), ..Default::default() });
+    let (scene, _) = scene.apply(1, &[moved]).unwrap();
+    let watch = Watch::default();
+    let (second, report) = compiler.compile_reported(&scene, &watch).unwrap();
+    assert_eq!((report.built, report.reused, watch.steps.into_inner()), (0, 1, 0));
+    assert!(Arc::ptr_eq(field(&first, 0), field(&second, 999)));
+    assert!(Arc::ptr_eq(&first.tool, &second.tool), "an unchanged tool is shared");
+    assert_eq!(second.generation, first.generation + 1);
+    assert_eq!(second.objects[3].pose, Pose::translation(0.0, 0.5, 0.0));
+    assert!(second.objects.windows(2).all(|w| w[0].slot < w[1].slot));
+}
+
+#[test]
+fn only_what_is_new_is_built() {
+    let (scene, ids) = boxes(2);
+    let compiler = Compiler::new(1 << 30);
+    compiler.compile(&scene, &Silent).unwrap();
+    let built = |scene: &Scene| compiler.compile_reported(scene, &Silent).unwrap().1.built;
+    let scaled = patch(ids[0], ObjectPatch { scale: Some(Vec3::repeat(2.0)), ..Default::default() });
+    let (scene, _) = scene.apply(1, &[scaled]).unwrap();
+    assert_eq!(built(&scene), 1, "a scale is another solid");
+    assert_eq!(built(&scene), 0);
+    let finer = patch(ids[1], ObjectPatch { params: Some(coarse(20)), ..Default::default() });
+    let (scene, _) = scene.apply(1, &[finer]).unwrap();
+    assert_eq!(built(&scene), 1, "another fineness");
+    // The same mesh loaded again is the same thing.
+    let again = [
+        geometry(shapes::cuboid(Vec3::new(0.02, 0.03, 0.04)), 16),
+        object(Ref::New(0), ids_material(&scene), 1.0),
+    ];
+    let (scene, _) = scene.apply(2, &again).unwrap();
+    assert_eq!(built(&scene), 0);
+}
+
+fn ids_material(scene: &Scene) -> u32 {
+    scene.materials().next().unwrap().meta.id
+}
+
+#[test]
+fn a_scene_over_the_cap_is_refused_before_anything_is_built() {
+    let (scene, _) = boxes(1);
+    let edits = [geometry(shapes::icosphere(0.1, 2), 300), object(Ref::New(0), ids_material(&scene), 1.0)];
+    let (scene, _) = scene.apply(1, &edits).unwrap();
+    // 300 cells along each side and 3 of padding on both: 307^3 nodes of 2 bytes at least.
+    let least = 307u64.pow(3) * 2;
+    let watch = Watch::default();
+    let e = Compiler::new(least - 1).compile(&scene, &watch).unwrap_err();
+    assert_eq!(watch.steps.into_inner(), 0, "nothing was built");
+    let CompileError::Memory { needed, cap, ref largest } = e else { panic!("{e}") };
+    assert!(needed >= least && needed < least + least / 20 && cap == least - 1, "{e}");
+    assert!(largest.contains("generated"), "{e}");
+}
+
+#[test]
+fn the_estimate_is_never_below_the_field_and_close_to_it() {
+    for (mesh, params) in [
+        (shapes::cuboid(Vec3::new(0.02, 0.03, 0.04)), coarse(33)),
+        (shapes::torus(0.06, 0.02, 32, 16), coarse(40)),
+        (shapes::icosphere(0.05, 3), FieldParams { resolution: Resolution::Cell(0.0037), padding: 2 }),
+        (shapes::icosphere(0.05, 3), FieldParams { resolution: Resolution::MemoryCap(100_000), padding: 5 }),
+    ] {
+        let spec = GeometrySpec { mesh: SourceMesh::new(mesh, "m"), params, method: Method::Vps };
+        let edits = [
+            material(),
+            Edit::AddGeometry { name: None, spec, persistent: false },
+            object(Ref::New(1), Ref::New(0), 0.0),
+        ];
+        let (scene, _) = Scene::default().apply(1, &edits).unwrap();
+        let (snapshot, report) = Compiler::new(1 << 30).compile_reported(&scene, &Silent).unwrap();
+        let bytes = field(&snapshot, 0).data.len() as u64 * 2;
+        assert_eq!(report.bytes, bytes + scene.mesh_bytes());
+        // The smallest cap that lets the scene pass is the estimate.
+        let passes = |cap: u64| {
+            !matches!(
+                Compiler::new(cap).compile(&scene, &Watch { cancel: true, ..Default::default() }),
+                Err(CompileError::Memory { .. })
+            )
+        };
+        assert!(!passes(report.bytes - 1), "{params:?}: the estimate is below the field");
+        assert!(passes(report.bytes + bytes / 2), "{params:?}: the estimate is far above {bytes}");
+    }
+}
+
+#[test]
+fn a_cancelled_build_says_so_and_leaves_the_compiler_sound() {
+    let (scene, _) = boxes(1);
+    let compiler = Compiler::new(1 << 30);
+    let watch = Watch { cancel: true, ..Default::default() };
+    assert_eq!(compiler.compile(&scene, &watch).unwrap_err(), CompileError::Cancelled);
+    assert_eq!(compiler.compile_reported(&scene, &Silent).unwrap().1.built, 1);
+}
+
+#[test]
+fn bounding_balls_hold_the_scaled_geometry_and_mirrors_stay_solid() {
+    let mesh = shapes::keyed_pin(&shapes::PinShape::default());
+    let (lo, hi) = mesh.bounds().unwrap();
+    let scale = Vec3::new(-0.5, 0.5, 0.5);
+    let edits = [material(), geometry(mesh.clone(), 48), object(Ref::New(1), Ref::New(0), 0.0)];
+    let (scene, applied) = Scene::default().apply(1, &edits).unwrap();
+    let id = applied.ids[2].unwrap();
+    let (scene, _) =
+        scene.apply(1, &[patch(id, ObjectPatch { scale: Some(scale), ..Default::default() })]).unwrap();
+    let snapshot = Compiler::new(1 << 30).compile(&scene, &Silent).unwrap();
+    let o = &snapshot.objects[0];
+    for v in &mesh.vertices {
+        let v = nalgebra::Point3::from(v.coords.component_mul(&scale));
+        assert!((v - o.bound_centre).norm() <= o.bound_radius * (1.0 + 1e-12));
+    }
+    assert!(o.bound_radius <= (hi - lo).norm() * 0.25 * (1.0 + 1e-12), "no looser than the box");
+    // The axis of the shank is inside, mirrored to +x; the other side is outside.
+    let inside = field(&snapshot, 0).depth(&nalgebra::Point3::new(0.05, 0.0, 0.0));
+    let outside = field(&snapshot, 0).depth(&nalgebra::Point3::new(-0.05, 0.0, 0.0));
+    assert!(inside > 0.01 && outside < 0.0, "{inside} {outside}");
+}
+
+#[test]
+fn gain_scales_stiffness_and_damping_and_tools_are_sampled() {
+    let (scene, ids) = boxes(1);
+    let tool = ToolSpec::Mesh {
+        geometry: scene.geometries().next().unwrap().meta.id.into(),
+        scale: Vec3::repeat(0.5),
+        points: 400,
+        offset: Pose::translation(0.0, 0.0, 0.01),
+    };
+    let edits =
+        [patch(ids[0], ObjectPatch { gain: Some(0.25), ..Default::default() }), Edit::SetTool { tool }];
+    let (scene, _) = scene.apply(1, &edits).unwrap();
+    let snapshot = Compiler::new(1 << 30).compile(&scene, &Silent).unwrap();
+    let expect = Material { stiffness: 200.0, damping: 0.25, ..STEEL };
+    assert_eq!(snapshot.objects[0].material, expect);
+    let ToolShape::Shell(shell) = &snapshot.tool.shape else { panic!("a shell") };
+    let area: f64 = shell.area.iter().map(|a| f64::from(*a)).sum();
+    let exact = 2.0 * (0.01 * 0.015 + 0.015 * 0.02 + 0.02 * 0.01);
+    assert!((area - exact).abs() < 1e-4 * exact, "{area} is not {exact}");
+    let corner = 0.5 * Vec3::new(0.01, 0.015, 0.02).norm();
+    assert!(snapshot.tool.bound_radius <= corner * (1.0 + 1e-6) && snapshot.tool.bound_radius > 0.8 * corner);
+    assert_eq!(snapshot.tool.offset, Pose::translation(0.0, 0.0, 0.01));
+}
+
+#[test]
+fn features_too_thin_for_the_field_are_told() {
+    // 0.4 m at 40 cells is a cell of 10 mm; the sheet is 4 mm thin.
+    let sheet = shapes::cuboid(Vec3::new(0.4, 0.4, 0.004));
+    let edits = [material(), geometry(sheet, 40), object(Ref::New(1), Ref::New(0), 0.0)];
+    let (scene, applied) = Scene::default().apply(1, &edits).unwrap();
+    let (_, report) = Compiler::new(1 << 30).compile_reported(&scene, &Silent).unwrap();
+    assert_eq!(report.warnings.len(), 1, "{report:?}");
+    assert_eq!(Some(report.warnings[0].0), applied.ids[1]);
+    assert!(report.warnings[0].1.contains("smaller cells"), "{report:?}");
+}
+
+// --- scene files ----------------------------------------------------------------------------------------------
+
+fn shipped() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/scenes");
+    let mut all: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn every_shipped_scene_file_loads() {
+    let names: Vec<_> =
+        shipped().iter().map(|p| p.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    assert_eq!(names, ["corner", "moving", "pin_and_hole", "plane", "sphere", "thousand"]);
+    for path in shipped() {
+        let loaded = file::load(&path, Limits::default()).unwrap_or_else(|e| panic!("{e}"));
+        assert!(loaded.scene.objects().len() > 0, "{}", path.display());
+        assert_eq!(loaded.motions.len(), usize::from(path.ends_with("moving.toml")));
+    }
+}
+
+#[test]
+fn a_mesh_file_is_found_beside_its_scene() {
+    let dir = tempfile::tempdir().unwrap();
+    let mesh = shapes::cuboid(Vec3::new(20.0, 30.0, 40.0));
+    std::fs::write(dir.path().join("box.stl"), shapes::write_stl(&mesh)).unwrap();
+    let text = "[meshes.box]\nfile = 'box.stl'\nunit = 'mm'\n";
+    std::fs::write(dir.path().join("scene.toml"), text).unwrap();
+    let loaded = file::load(&dir.path().join("scene.toml"), Limits::default()).unwrap();
+    let (lo, hi) = loaded.scene.geometries().next().unwrap().mesh.mesh.bounds().unwrap();
+    assert!((hi - lo - Vec3::new(0.02, 0.03, 0.04)).norm() < 1e-9, "millimetres became metres");
+    assert_eq!(loaded.imports[0].0, "box");
+}
