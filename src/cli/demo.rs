@@ -1,5 +1,9 @@
 //! `hapticd demo`.
 
+pub mod hand;
+pub mod scene;
+pub mod stats;
+
 use std::process::ExitCode;
 
 /// Arguments of `hapticd demo`.

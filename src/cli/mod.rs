@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand, each with `Args` and `run`.
 
+pub mod calibrate;
 pub mod ctl;
 pub mod demo;
 pub mod devices;
@@ -8,6 +9,7 @@ pub mod evaluate;
 pub mod exit;
 pub mod inspect;
 pub mod plot;
+pub mod progress;
 pub mod run;
 pub mod settings;
 pub mod simulate;

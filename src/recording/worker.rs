@@ -7,6 +7,7 @@ use crossbeam::channel::{Sender, TrySendError, bounded};
 use std::thread::JoinHandle;
 
 /// Where the thread writes.
+#[expect(clippy::large_enum_variant, reason = "there is one, moved once")]
 pub enum Sink {
     /// One file.
     One(Recorder),

@@ -1,0 +1,99 @@
+//! The demo's scene: a keyed pin in its keyed hole, made from numbers, written as STL and read back from there.
+
+use crate::contact::Material;
+use crate::geometry::field::build::{FieldParams, Progress, Resolution};
+use crate::geometry::import::{Format, ImportOptions, import};
+use crate::geometry::shapes::{HoleShape, PinShape, keyed_hole, keyed_pin, write_stl};
+use crate::geometry::{Pose, TriMesh, Vec3};
+use crate::scene::compile::{CompileReport, Compiler};
+use crate::scene::model::{DAEMON, Edit, GeometrySpec, Method, ObjectSpec, Ref, Scene, SourceMesh, ToolSpec};
+use crate::scene::snapshot::Snapshot;
+use anyhow::Context as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Surface points of the pin.
+pub const POINTS: u32 = 6000;
+/// Edge of a cell of the hole's field, m: 224 x 128 x 128 cells and padding.
+const CELL: f64 = 1.25e-3;
+/// How far the pin is in at the start, m; the shank is 200 mm long.
+const INSERTED: f64 = 0.140;
+/// Memory that the demo may take, bytes.
+const MEMORY: u64 = 1 << 30;
+
+/// What was built.
+pub struct Built {
+    /// The scene to feel.
+    pub snapshot: Snapshot,
+    /// What the compilation did.
+    pub report: CompileReport,
+    /// Triangles of pin and hole.
+    pub triangles: [usize; 2],
+}
+
+/// Makes the meshes, writes `pin.stl` and `hole.stl` to `dir`, reads them back and builds the scene.
+///
+/// # Errors
+/// A file that cannot be written or read, or a build that fails or is cancelled.
+pub fn build(dir: &Path, progress: &dyn Progress) -> anyhow::Result<Built> {
+    let hole_shape = HoleShape::default();
+    let pin = through_stl(&dir.join("pin.stl"), &keyed_pin(&PinShape::default()))?;
+    let hole = through_stl(&dir.join("hole.stl"), &keyed_hole(&hole_shape))?;
+    let triangles = [pin.mesh.triangles.len(), hole.mesh.triangles.len()];
+    let geometry = |name: &str, mesh: &Arc<SourceMesh>| Edit::AddGeometry {
+        name: Some(name.into()),
+        spec: GeometrySpec {
+            mesh: mesh.clone(),
+            params: FieldParams { resolution: Resolution::Cell(CELL), ..FieldParams::default() },
+            method: Method::Vps,
+        },
+        persistent: true,
+    };
+    // The device's origin lies where the pin starts: partly in, on the axis, touching nothing.
+    let start = Vec3::new(hole_shape.length / 2.0 + PinShape::default().length - INSERTED - 0.060, 0.0, 0.0);
+    let edits = [
+        Edit::AddMaterial {
+            name: Some("steel, softly".into()),
+            material: Material { stiffness: 2000.0, reference_area: 1e-4, damping: 2.0 },
+            persistent: true,
+        },
+        geometry("pin", &pin),
+        geometry("hole", &hole),
+        Edit::AddObject {
+            name: Some("hole".into()),
+            spec: ObjectSpec {
+                geometry: Ref::New(2),
+                material: Ref::New(0),
+                pose: Pose::identity(),
+                scale: Vec3::repeat(1.0),
+                params: None,
+                moving: false,
+            },
+            persistent: true,
+        },
+        Edit::SetTool {
+            tool: ToolSpec::Mesh {
+                geometry: Ref::New(1),
+                scale: Vec3::repeat(1.0),
+                points: POINTS,
+                offset: Pose::identity(),
+            },
+        },
+        Edit::SetMapping {
+            device_in_scene: Some(Pose::translation(start.x, start.y, start.z)),
+            workspace_scale: Some(1.0),
+        },
+    ];
+    let (scene, _) = Scene::default().apply(DAEMON, &edits)?;
+    let (snapshot, report) = Compiler::new(MEMORY).compile_reported(&scene, progress)?;
+    Ok(Built { snapshot, report, triangles })
+}
+
+/// Writes a mesh as a file and imports the file, as a user's own would be.
+fn through_stl(path: &Path, mesh: &TriMesh) -> anyhow::Result<Arc<SourceMesh>> {
+    let name = path.display().to_string();
+    std::fs::write(path, write_stl(mesh)).with_context(|| format!("cannot write {name}"))?;
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {name}"))?;
+    let imported = import(&name, &bytes, Format::Stl, &ImportOptions::in_unit(1.0))?;
+    Ok(SourceMesh::new(imported.mesh, name))
+}

@@ -1,0 +1,150 @@
+//! The program as its users see it: help, exit codes, demo, plot, recordings.
+
+use hapticd::recording::{ClockKind, Header, Recorder, load};
+use hapticd::servo::record::{ServoState, TickRecord};
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn hapticd(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hapticd")).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn every_subcommand_has_help() {
+    let top = hapticd(&["--help"]);
+    assert!(top.status.success());
+    let top = text(&top.stdout);
+    assert!(top.contains("Exit codes:"), "{top}");
+    for sub in ["run", "ctl", "demo", "simulate", "inspect", "evaluate", "plot", "doctor", "zero", "devices"]
+    {
+        assert!(top.contains(&format!("\n  {sub} ")), "{sub} does not stand in the overview");
+        let help = hapticd(&[sub, "--help"]);
+        assert_eq!(help.status.code(), Some(0), "{sub} --help");
+        assert!(text(&help.stdout).contains(&format!("Usage: hapticd {sub}")), "{}", text(&help.stdout));
+    }
+}
+
+#[test]
+fn version_and_wrong_arguments() {
+    let version = hapticd(&["--version"]);
+    assert_eq!(text(&version.stdout), format!("hapticd {}\n", env!("CARGO_PKG_VERSION")));
+    for args in [&[][..], &["nonsense"], &["plot"], &["plot", "x", "--size", "1x1"]] {
+        let output = hapticd(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(!output.stderr.is_empty(), "{args:?}");
+    }
+}
+
+/// A run with contact, faults and missed ticks; NaN where records have it.
+fn record(tick: u64) -> TickRecord {
+    let t = tick as f64 * 1e-3;
+    let depth = (3e-4 * (5.0 * t).sin()).max(0.0);
+    TickRecord {
+        tick,
+        planned_ns: tick * 1_000_000,
+        wake_ns: 30_000 + (tick % 7) as i64 * 1000,
+        compute_ns: 15_000 + tick % 911 * 10,
+        skipped: u32::from(tick == 700),
+        state: if tick < 200 { ServoState::Armed } else { ServoState::Rendering },
+        force: [f64::from_bits(0x7ff8_0000_0000_1234), depth * 3000.0, 0.1 + 0.2],
+        torque: [-0.0, depth * 100.0, 5e-324],
+        depth,
+        distance: f64::INFINITY,
+        touched: u16::from(depth > 0.0),
+        ..TickRecord::default()
+    }
+}
+
+fn write_recording(path: &Path, ticks: u64) {
+    let header = Header::new("ideal-6dof", "made up", ClockKind::Real);
+    let mut recorder = Recorder::create(path, &header).unwrap();
+    (0..ticks).for_each(|tick| recorder.push(&record(tick)).unwrap());
+    recorder.finish().unwrap();
+}
+
+fn bits(r: &TickRecord) -> Vec<u8> {
+    let mut out = Vec::new();
+    hapticd::recording::layout::encode(r, &mut out);
+    out
+}
+
+#[test]
+fn a_recording_comes_back_bit_for_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.mcap");
+    write_recording(&path, 1500);
+    let (_, records, notice) = load(&path).unwrap();
+    assert_eq!((records.len(), notice), (1500, None));
+    for (tick, back) in records.iter().enumerate() {
+        let put = record(tick as u64);
+        assert_eq!(bits(back), bits(&put));
+        assert_eq!(back.force[0].to_bits(), 0x7ff8_0000_0000_1234);
+        assert_eq!(back.torque.map(f64::to_bits), put.torque.map(f64::to_bits));
+    }
+}
+
+/// Width and height of a PNG, from its first chunk.
+fn png_size(path: &Path) -> (u32, u32) {
+    let bytes = std::fs::read(path).unwrap();
+    assert_eq!(&bytes[..8], b"\x89PNG\r\n\x1a\n");
+    assert_eq!(&bytes[12..16], b"IHDR");
+    assert!(bytes.len() > 20_000, "{} bytes are hardly four panels", bytes.len());
+    let side = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    (side(16), side(20))
+}
+
+#[test]
+fn plot_makes_a_picture_beside_the_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run.mcap");
+    write_recording(&run, 3000);
+    let output = hapticd(&["plot", run.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("run.png (3000 ticks)"), "{}", text(&output.stdout));
+    assert_eq!(png_size(&dir.path().join("run.png")), (1600, 1280));
+}
+
+#[test]
+fn plot_takes_a_range_a_name_and_a_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, out) = (dir.path().join("run.mcap"), dir.path().join("part.png"));
+    write_recording(&run, 3000);
+    let (run, out_text) = (run.to_str().unwrap(), out.to_str().unwrap());
+    let output =
+        hapticd(&["plot", run, "--out", out_text, "--from", "1", "--to", "1.5", "--size", "800x600"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("(501 ticks)"), "{}", text(&output.stdout));
+    assert_eq!(png_size(&out), (800, 600));
+    let none = hapticd(&["plot", run, "--from", "100"]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(text(&none.stderr).contains("no records between"), "{}", text(&none.stderr));
+}
+
+#[test]
+fn plot_of_a_file_cut_off_says_so_and_draws_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run.mcap");
+    write_recording(&run, 3000);
+    let bytes = std::fs::read(&run).unwrap();
+    std::fs::write(&run, &bytes[..bytes.len() / 2]).unwrap();
+    let output = hapticd(&["plot", run.to_str().unwrap()]);
+    assert!(output.status.success());
+    assert!(text(&output.stderr).contains("ends in the middle"), "{}", text(&output.stderr));
+    png_size(&dir.path().join("run.png"));
+}
+
+#[test]
+fn plot_refuses_what_is_no_recording_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("no.mcap");
+    std::fs::write(&path, "no recording").unwrap();
+    for name in [path.to_str().unwrap(), "/nonexistent.mcap"] {
+        let output = hapticd(&["plot", name]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains(name), "{}", text(&output.stderr));
+    }
+}
