@@ -1,6 +1,6 @@
 //! Sixteen `f32` lanes, three implementations, one answer.
 //!
-//! A kernel is written once over [`Simd`] and compiled three times (plain Rust, AVX2, AVX-512F). Every operation
+//! A kernel is written once over `Simd` and compiled three times (plain Rust, AVX2, AVX-512F). Every operation
 //! is an IEEE-exact one (add, subtract, multiply, square root, compare, exact integer work): no fused
 //! multiply-add, no approximate reciprocal. The order of operations is that of the source, so all three give the
 //! same bits.
