@@ -27,8 +27,12 @@ fn readable(value: &Value) -> String {
     }
     let mut out = String::new();
     if let Ok(c) = serde_json::from_value::<Committed>(parse(value)) {
-        c.created.iter().for_each(|o| drop(writeln!(out, "object {} '{}'", o.id, o.name)));
-        c.notes.iter().for_each(|n| drop(writeln!(out, "{n}")));
+        for o in &c.created {
+            let _ = writeln!(out, "object {} '{}'", o.id, o.name);
+        }
+        for n in &c.notes {
+            let _ = writeln!(out, "{n}");
+        }
         if let Value::Object(m) = value {
             for (k, v) in m.iter().filter(|(k, _)| !["generation", "created", "notes"].contains(&k.as_str()))
             {
@@ -51,7 +55,9 @@ fn status(s: &Status) -> String {
     }
     match s.owner {
         0 => o.push_str("nobody is armed\n"),
-        id => drop(writeln!(o, "session {id} is armed")),
+        id => {
+            let _ = writeln!(o, "session {id} is armed");
+        }
     }
     let l = &s.limits;
     let _ = writeln!(o, "limits {} N, {} N·m, {} m/s", l.force, l.torque, l.velocity);
@@ -75,7 +81,9 @@ fn status(s: &Status) -> String {
     for (name, n) in s.counters.iter().filter(|(_, n)| **n > 0) {
         let _ = writeln!(o, "  {name} {n}");
     }
-    s.warnings.iter().for_each(|w| drop(writeln!(o, "warning: {w}")));
+    for w in &s.warnings {
+        let _ = writeln!(o, "warning: {w}");
+    }
     o
 }
 
@@ -85,7 +93,9 @@ fn scene(s: &SceneInfo) -> String {
         let (k, a, d) = (m.stiffness, m.reference_area, m.damping);
         let _ = writeln!(o, "material '{}' {k} N/m at {a} m^2, {d} N·s/m", m.name);
     }
-    s.meshes.iter().for_each(|m| drop(writeln!(o, "mesh '{m}'")));
+    for m in &s.meshes {
+        let _ = writeln!(o, "mesh '{m}'");
+    }
     for x in &s.objects {
         let kind = match (x.moving, x.persistent) {
             (true, true) => ", moving, persistent",

@@ -13,7 +13,11 @@ use crate::servo::handle::monotonic_ns;
 use crate::servo::record::TickRecord;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}
 
 pub(super) struct Udp {
     pub(super) socket: UdpSocket,
@@ -106,8 +110,8 @@ impl State {
                         client.address = Some(from);
                         c.taken.fetch_add(1, Relaxed);
                     }
-                    Verdict::Replay => drop(c.replay.fetch_add(1, Relaxed)),
-                    Verdict::Late | Verdict::Old => drop(c.old.fetch_add(1, Relaxed)),
+                    Verdict::Replay => count(&c.replay),
+                    Verdict::Late | Verdict::Old => count(&c.old),
                 }
                 client.session.heard();
                 Ok(())
@@ -125,9 +129,9 @@ impl State {
                         c.strangers.fetch_add(strangers.into(), Relaxed);
                         client.session.heard();
                     }
-                    Fate::Replay => drop(c.replay.fetch_add(1, Relaxed)),
-                    Fate::Old => drop(c.old.fetch_add(1, Relaxed)),
-                    Fate::NoStream => drop(c.stream.fetch_add(1, Relaxed)),
+                    Fate::Replay => count(&c.replay),
+                    Fate::Old => count(&c.old),
+                    Fate::NoStream => count(&c.stream),
                 }
                 Ok(())
             }

@@ -99,6 +99,10 @@ pub(super) async fn work(
     mut jobs: mpsc::Receiver<Job>,
 ) {
     while let Some(job) = jobs.recv().await {
+        // Who has gone gets nothing more done.
+        if outbox.is_closed() {
+            return;
+        }
         let id = job.id.clone();
         let result = carry_out(&server, &session, &outbox, &running, job).await;
         answer(&server, &outbox, id.map(Some), result);

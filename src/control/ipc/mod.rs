@@ -14,7 +14,7 @@ use super::status::StatusBoard;
 use crate::protocol::messages::{Hello, Role, UdpInfo, Welcome};
 use crate::protocol::rpc::{Id, Response, RpcError, codes, parse_request};
 use crate::protocol::{VERSION, negotiate};
-use crate::scene::model::Edit;
+use crate::scene::model::{Edit, Meta};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -269,6 +269,7 @@ struct Connection {
     session: Arc<Session>,
     outbox: Arc<Outbox>,
     edits: mpsc::Sender<edits::Job>,
+    worker: tokio::task::JoinHandle<()>,
     running: edits::Running,
     tokens: f64,
     filled: Instant,
@@ -279,9 +280,10 @@ impl Connection {
     fn new(server: Arc<Server>, session: Arc<Session>, outbox: Arc<Outbox>) -> Self {
         let (edits, jobs) = mpsc::channel(EDIT_QUEUE);
         let running = edits::Running::default();
-        tokio::spawn(edits::work(server.clone(), session.clone(), outbox.clone(), running.clone(), jobs));
+        let worker =
+            tokio::spawn(edits::work(server.clone(), session.clone(), outbox.clone(), running.clone(), jobs));
         let tokens = f64::from(server.options.requests_per_s);
-        Self { server, session, outbox, edits, running, tokens, filled: Instant::now(), excess: 0 }
+        Self { server, session, outbox, edits, worker, running, tokens, filled: Instant::now(), excess: 0 }
     }
 
     async fn talk(&mut self, lines: &mut Lines) {
@@ -361,7 +363,13 @@ impl Connection {
             return;
         }
         self.server.bridge.send(Request::Close(self.session.id));
-        tokio::spawn(linger(self.server, self.session));
+        drop(self.edits);
+        let (server, session, worker) = (self.server, self.session, self.worker);
+        tokio::spawn(async move {
+            // The edit under way may still create something.
+            let _ = worker.await;
+            linger(server, session).await;
+        });
     }
 }
 
@@ -386,12 +394,21 @@ fn answer(
 async fn linger(server: Arc<Server>, session: Arc<Session>) {
     /// Steps of the fade.
     const STEPS: u32 = 20;
+    let owner = session.id;
+    let mine = |m: &Meta| m.owner == owner && !m.persistent;
+    let scene = server.scene.scene();
+    let parts = scene.materials().any(|m| mine(&m.meta)) || scene.geometries().any(|g| mine(&g.meta));
+    let owns = scene.objects().any(|o| mine(&o.meta));
+    if !owns && !parts {
+        // Nothing to take up again: a token of it just opens a new session.
+        server.sessions.forget(&session);
+        return;
+    }
+    drop(scene);
     tokio::time::sleep(server.options.resume).await;
     if !server.sessions.forget(&session) {
         return;
     }
-    let owner = session.id;
-    let owns = server.scene.scene().objects().any(|o| o.meta.owner == owner && !o.meta.persistent);
     if owns {
         for step in 1..STEPS {
             let gain = 1.0 - f64::from(step) / f64::from(STEPS);

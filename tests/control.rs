@@ -1,0 +1,639 @@
+//! The control plane of the real daemon: bad input of every kind, sessions, transactions, descriptors, datagrams.
+
+mod daemon;
+
+use daemon::{Daemon, Raw, add_cube, code, cube_file, refused, wait_for};
+use hapticd::control::client::Client;
+use hapticd::protocol::datagram::{HEADER, KEY, MAC, MAX_DATAGRAM, MotionPose, Sender, mac};
+use hapticd::protocol::messages::Role;
+use hapticd::protocol::rpc::codes;
+use nix::sys::signal::Signal;
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use serde_json::json;
+use std::io::{IoSlice, Write};
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+#[test]
+fn wrong_requests_are_answered_and_the_connection_goes_on() {
+    let d = Daemon::start("");
+    let mut r = d.raw();
+    assert_eq!(r.hello()["result"]["version"]["major"], 1);
+    let cases: [(&str, i32); 11] = [
+        ("{", codes::PARSE),
+        ("\u{1}\u{2}", codes::PARSE),
+        ("[]", codes::INVALID_REQUEST),
+        (r#"{"id":7,"method":"ping"}"#, codes::INVALID_REQUEST),
+        (r#"{"jsonrpc":"2.0","id":7,"method":"make_coffee"}"#, codes::UNKNOWN_METHOD),
+        (r#"{"jsonrpc":"2.0","id":7,"method":"debug.panic2"}"#, codes::UNKNOWN_METHOD),
+        (r#"{"jsonrpc":"2.0","id":7,"method":"clutch","params":{"held":"yes"}}"#, codes::INVALID_PARAMS),
+        (r#"{"jsonrpc":"2.0","id":7,"method":"clutch","params":{"held":true,"x":1}}"#, codes::INVALID_PARAMS),
+        (r#"{"jsonrpc":"2.0","id":7,"method":"subscribe","params":{"rate_hz":1e9}}"#, codes::INVALID_PARAMS),
+        (r#"{"jsonrpc":"2.0","id":7,"method":"material.set","params":[1]}"#, codes::INVALID_PARAMS),
+        (
+            r#"{"jsonrpc":"2.0","id":7,"method":"hello","params":{"min":1,"max":1,"client":"x"}}"#,
+            codes::INVALID_REQUEST,
+        ),
+    ];
+    for (line, want) in cases {
+        assert_eq!(code(&r.ask(line)), i64::from(want), "{line}");
+    }
+    // Notifications are carried out without an answer.
+    r.send(r#"{"jsonrpc":"2.0","method":"ping"}"#);
+    let pong = r.ask(r#"{"jsonrpc":"2.0","id":"last","method":"ping"}"#);
+    assert_eq!((pong["id"].as_str(), code(&pong)), (Some("last"), 0));
+    assert!(d.counter("request_errors") >= 11);
+}
+
+#[test]
+fn hello_comes_first_and_versions_must_meet() {
+    let d = Daemon::start("");
+    let first = |line: &str| {
+        let mut r = d.raw();
+        let answer = r.ask(line);
+        assert!(r.line().is_none(), "the connection is closed after {line}");
+        code(&answer)
+    };
+    assert_eq!(first(r#"{"jsonrpc":"2.0","id":1,"method":"arm"}"#), i64::from(codes::NO_HELLO));
+    assert_eq!(first("nonsense"), i64::from(codes::PARSE));
+    let hello = |min, max, client: &str| {
+        json!({"jsonrpc":"2.0","id":1,"method":"hello","params":{"min":min,"max":max,"client":client}})
+            .to_string()
+    };
+    assert_eq!(first(&hello(2, 9, "x")), i64::from(codes::VERSION));
+    assert_eq!(first(&hello(0, 0, "x")), i64::from(codes::VERSION));
+    assert_eq!(first(&hello(1, 1, "")), i64::from(codes::INVALID_PARAMS));
+    assert_eq!(first(&hello(1, 1, &"x".repeat(65))), i64::from(codes::INVALID_PARAMS));
+    d.client("still here");
+}
+
+#[test]
+fn oversize_lines_and_silent_clients_are_closed() {
+    let d = Daemon::start("[control]\nline_bytes = 2000\nhello_s = 0.3\n");
+    let mut r = d.raw();
+    r.hello();
+    // The daemon may close while this is being written.
+    let _ = r.stream.write_all(&[b'x'; 100_000]);
+    let answer = r.line();
+    assert!(answer.is_none_or(|a| code(&a) == i64::from(codes::LIMIT)));
+    // One that says nothing, and one that stops in the middle of its hello.
+    let mut silent = d.raw();
+    let mut half = d.raw();
+    half.stream.write_all(br#"{"jsonrpc":"2.0","id":1,"#).expect("writes");
+    for r in [&mut silent, &mut half] {
+        assert_eq!(r.line().map(|a| code(&a)), Some(i64::from(codes::NO_HELLO)));
+        assert!(r.line().is_none());
+    }
+    d.client("still here");
+    assert!(d.counter("connections_closed") >= 3);
+}
+
+#[test]
+fn a_crowd_of_silent_connections_leaves_room() {
+    let d = Daemon::start("[control]\nsessions = 4\nhello_s = 1.0\n");
+    let crowd: Vec<UnixStream> =
+        (0..100).map(|_| UnixStream::connect(d.socket()).expect("connects")).collect();
+    let c = wait_for("a place", || Client::connect(Some(&d.socket()), "patient", None).ok());
+    drop(crowd);
+    // Sessions are limited too.
+    let more: Vec<_> = (0..3).map(|_| d.client("more")).collect();
+    match Client::connect(Some(&d.socket()), "one too many", None) {
+        Err(hapticd::control::client::ClientError::Refused(e)) => assert_eq!(e.code, codes::LIMIT),
+        other => panic!("admitted: {:?}", other.map(|c| c.welcome().clone())),
+    }
+    drop((c, more));
+}
+
+#[test]
+fn haste_is_refused_but_disarming_never_is() {
+    let d = Daemon::start("[control]\nrequests_per_s = 20\n");
+    let mut r = d.raw();
+    r.hello();
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    for _ in 0..200 {
+        r.send(ping);
+    }
+    r.send(r#"{"jsonrpc":"2.0","id":2,"method":"disarm"}"#);
+    let answers: Vec<_> = (0..201).map(|_| r.line().expect("an answer")).collect();
+    let refused = answers.iter().filter(|a| code(a) == i64::from(codes::LIMIT)).count();
+    assert!(refused > 100, "{refused} of 200 were refused");
+    assert_ne!(code(&answers[200]), i64::from(codes::LIMIT), "disarm");
+}
+
+#[test]
+fn any_bytes_are_survived() {
+    let d = Daemon::start("");
+    let mut seed = 1_u64;
+    let mut random = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as u8
+    };
+    for round in 0..50 {
+        let mut r = d.raw();
+        if round % 2 == 0 {
+            r.hello();
+        }
+        let junk: Vec<u8> = (0..2000).map(|_| random()).collect();
+        let _ = r.stream.write_all(&junk);
+    }
+    d.client("still here");
+}
+
+#[test]
+fn transactions_are_all_or_nothing() {
+    let d = Daemon::start("");
+    let mut c = d.client("editor");
+    let before = c.call("scene", json!({})).expect("a scene");
+    let edits = json!([
+        {"op": "material.set", "name": "a", "stiffness": 100.0},
+        {"op": "material.set", "name": "b", "stiffness": 100.0},
+        {"op": "object.delete", "object": "nobody"},
+    ]);
+    let e = match c.call("transaction", json!({"edits": edits})) {
+        Err(hapticd::control::client::ClientError::Refused(e)) => e,
+        other => panic!("{other:?}"),
+    };
+    let data = e.data.expect("data");
+    assert_eq!(e.code, codes::NOT_FOUND);
+    assert!(data.field.as_deref().is_some_and(|f| f.starts_with("edits[2]")), "{:?}", data.field);
+    assert_eq!(data.generation, before["generation"].as_u64());
+    assert_eq!(c.call("scene", json!({})).expect("a scene"), before, "nothing has changed");
+
+    let good = json!([
+        {"op": "material.set", "name": "a", "stiffness": 100.0, "damping": 2.0},
+        {"op": "material.set", "name": "a", "stiffness": 200.0},
+    ]);
+    let g = before["generation"].as_u64().expect("a generation");
+    let done = c.call("transaction", json!({"edits": good, "expect_generation": g})).expect("commits");
+    assert_eq!(done["generation"], g + 1, "published once");
+    let scene = c.call("scene", json!({})).expect("a scene");
+    assert_eq!(scene["materials"][0]["stiffness"], 200.0);
+    assert_eq!(scene["materials"][0]["damping"], 2.0, "what is not given stays");
+    let again = c.call("transaction", json!({"edits": good, "expect_generation": g}));
+    assert_eq!(refused(again), codes::CONFLICT);
+    let bad = |v| json!({"edits": [{"op": "material.set", "name": "n", "stiffness": v}]});
+    assert_eq!(refused(c.call("transaction", bad(-1.0))), codes::REJECTED);
+    assert_eq!(refused(c.call("transaction", json!({"edits": []}))), codes::INVALID_PARAMS);
+}
+
+#[test]
+fn edits_of_a_connection_are_carried_out_in_order() {
+    let d = Daemon::start("");
+    let mut c = d.client("editor");
+    let ids: Vec<u64> = (0..50)
+        .map(|i| {
+            let params = json!({"name": "m", "stiffness": 100.0 + f64::from(i)});
+            c.start("material.set", params, None).expect("sends")
+        })
+        .collect();
+    let mut last = 0;
+    for id in ids {
+        let g = c.finish(id).expect("an answer")["generation"].as_u64().expect("a generation");
+        assert!(g > last);
+        last = g;
+    }
+    let scene = c.call("scene", json!({})).expect("a scene");
+    assert_eq!(scene["materials"][0]["stiffness"], 149.0);
+}
+
+#[test]
+fn observers_watch_and_owners_do_not_shut_down() {
+    let d = Daemon::start("");
+    let mut o = Client::connect(Some(&d.socket()), "observer", Some(Role::Observer)).expect("connects");
+    assert_eq!(o.welcome().role, Role::Observer);
+    for method in ["arm", "takeover", "disarm", "clear_fault", "record", "shutdown", "limits", "scene.clear"]
+    {
+        let params = if method == "record" { json!({"on": true}) } else { json!({}) };
+        assert_eq!(refused(o.call(method, params)), codes::FORBIDDEN, "{method}");
+    }
+    let material = json!({"name": "m", "stiffness": 1.0});
+    assert_eq!(refused(o.call("material.set", material.clone())), codes::FORBIDDEN);
+    assert_eq!(refused(o.call("transaction", json!({"edits": [{"op": "scene.clear"}]}))), codes::FORBIDDEN);
+    o.call("status", json!({})).expect("status");
+    o.call("subscribe", json!({"rate_hz": 10.0})).expect("subscribes");
+    let mut w = Client::connect(Some(&d.socket()), "owner", Some(Role::Owner)).expect("connects");
+    w.call("material.set", material).expect("owners edit");
+    assert_eq!(refused(w.call("shutdown", json!({}))), codes::FORBIDDEN);
+    assert_eq!(refused(w.call("scene.clear", json!({}))), codes::FORBIDDEN);
+}
+
+/// Sends a line with descriptors attached.
+fn send_with(r: &Raw, line: &str, fds: &[RawFd]) {
+    let text = format!("{line}\n");
+    let rights = [ControlMessage::ScmRights(fds)];
+    let io = [IoSlice::new(text.as_bytes())];
+    let n = sendmsg::<()>(r.stream.as_raw_fd(), &io, &rights, MsgFlags::empty(), None).expect("sends");
+    assert_eq!(n, text.len());
+}
+
+#[test]
+fn meshes_come_by_descriptor_of_a_regular_file_only() {
+    let d = Daemon::start("");
+    let mut r = d.raw();
+    r.hello();
+    let load = |name: &str| {
+        json!({"jsonrpc":"2.0","id":1,"method":"mesh.load","params":
+            {"name": name, "source": "descriptor", "format": "stl", "unit": "m"}})
+        .to_string()
+    };
+    let cube = cube_file(d.dir.path(), 0.04);
+    let (pipe, _w) = nix::unistd::pipe().expect("a pipe");
+    let dir = std::fs::File::open("/").expect("a directory");
+    let zero = std::fs::File::open("/dev/zero").expect("a device");
+    let write_only =
+        std::fs::File::options().write(true).create(true).truncate(true).open(d.dir.path().join("w"));
+    let write_only = write_only.expect("a file");
+    let (sock, _other) = UnixStream::pair().expect("a pair");
+    let bad = [pipe.as_raw_fd(), dir.as_raw_fd(), zero.as_raw_fd(), write_only.as_raw_fd(), sock.as_raw_fd()];
+    for fd in bad {
+        send_with(&r, &load("bad"), &[fd]);
+        assert_eq!(code(&r.line().expect("an answer")), i64::from(codes::DESCRIPTOR));
+    }
+    assert_eq!(code(&r.ask(&load("none"))), i64::from(codes::DESCRIPTOR), "no descriptor at all");
+    send_with(&r, &load("two"), &[cube.as_raw_fd(), cube.as_raw_fd()]);
+    assert_eq!(code(&r.line().expect("an answer")), i64::from(codes::DESCRIPTOR), "two descriptors");
+    // A descriptor with a request that needs none is closed and forgotten.
+    send_with(&r, r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, &[cube.as_raw_fd()]);
+    assert_eq!(code(&r.line().expect("an answer")), 0);
+    assert_eq!(code(&r.ask(&load("none"))), i64::from(codes::DESCRIPTOR));
+    // None of these leaked into the daemon.
+    let fds = || std::fs::read_dir(format!("/proc/{}/fd", d.child.id())).expect("proc").count();
+    let before = fds();
+    for _ in 0..50 {
+        send_with(&r, &load("bad"), &[pipe.as_raw_fd(); 20]);
+        r.line().expect("an answer");
+    }
+    assert!(fds() <= before + 5, "{} descriptors, {before} before", fds());
+
+    send_with(&r, &load("file"), &[cube.as_raw_fd()]);
+    let answer = r.line().expect("an answer");
+    assert_eq!(code(&answer), 0, "{answer}");
+    let m = nix::sys::memfd::memfd_create("mesh", nix::sys::memfd::MFdFlags::empty()).expect("a memfd");
+    let mut m = std::fs::File::from(m);
+    m.write_all(&std::fs::read(d.dir.path().join("cube-0.04.stl")).expect("reads")).expect("writes");
+    send_with(&r, &load("memfd"), &[m.as_raw_fd()]);
+    let answer = r.line().expect("an answer");
+    assert_eq!(code(&answer), 0, "{answer}");
+    // The format that the request names counts, not the bytes' own idea.
+    let ply = load("ply").replace("stl", "ply");
+    send_with(&r, &ply, &[cube.as_raw_fd()]);
+    assert_eq!(code(&r.line().expect("an answer")), i64::from(codes::REJECTED));
+}
+
+#[test]
+fn meshes_by_path_stay_under_their_roots() {
+    let roots = tempfile::tempdir().expect("a directory");
+    cube_file(roots.path(), 0.04);
+    let d = Daemon::start(&format!("[scene]\nmesh_roots = [{:?}]\n", roots.path()));
+    let mut c = d.client("paths");
+    let load = |path: String| json!({"name": "m", "source": {"path": path}, "format": "stl", "unit": "m"});
+    let inside = roots.path().join("cube-0.04.stl").display().to_string();
+    let outside = cube_file(d.dir.path(), 0.03);
+    drop(outside);
+    let outside = d.dir.path().join("cube-0.03.stl").display().to_string();
+    assert_eq!(refused(c.call("mesh.load", load(outside))), codes::DESCRIPTOR);
+    assert_eq!(refused(c.call("mesh.load", load("/etc/passwd".into()))), codes::DESCRIPTOR);
+    let mut unit = load(inside.clone());
+    unit["unit"] = json!("furlong");
+    assert_eq!(refused(c.call("mesh.load", unit)), codes::INVALID_PARAMS);
+    c.call("mesh.load", load(inside)).expect("an allowed path");
+}
+
+#[test]
+fn broken_meshes_leave_the_scene_as_it_was() {
+    let d = Daemon::start("");
+    let mut c = d.client("breaker");
+    let before = c.call("scene", json!({})).expect("a scene");
+    let good = std::fs::read({
+        cube_file(d.dir.path(), 0.04);
+        d.dir.path().join("cube-0.04.stl")
+    })
+    .expect("reads");
+    let mut lying = good.clone();
+    lying[80..84].copy_from_slice(&u32::MAX.to_le_bytes());
+    let mut nan = good.clone();
+    nan[96..100].copy_from_slice(&f32::NAN.to_le_bytes());
+    let huge_ply = b"ply\nformat ascii 1.0\nelement vertex 99999999999999999999\nend_header\n".to_vec();
+    let cases: [(&str, Vec<u8>, &str); 6] = [
+        ("empty", Vec::new(), "stl"),
+        ("truncated", good[..good.len() - 30].to_vec(), "stl"),
+        ("lying", lying, "stl"),
+        ("nan", nan, "stl"),
+        ("huge", huge_ply, "ply"),
+        ("text", b"hello".to_vec(), "obj"),
+    ];
+    for (name, bytes, format) in cases {
+        let path = d.dir.path().join(name);
+        std::fs::write(&path, bytes).expect("writes");
+        let file = std::fs::File::open(&path).expect("opens");
+        let load = json!({"name": name, "source": "descriptor", "format": format, "unit": "m"});
+        let e = refused(c.call_with_file("mesh.load", load, &file));
+        assert_eq!(e, codes::REJECTED, "{name}");
+    }
+    assert_eq!(c.call("scene", json!({})).expect("a scene"), before);
+}
+
+#[test]
+fn a_token_resumes_a_session_and_what_is_not_resumed_fades() {
+    let d = Daemon::start("[control]\nresume_s = 2.0\nfade_s = 0.2\n");
+    let mut c = d.client("first");
+    let token = c.welcome().token.clone();
+    let session = c.welcome().session;
+    let key = c.welcome().udp.clone().expect("datagrams").key;
+    let id = add_cube(&mut c, d.dir.path(), "mine", &json!({}));
+    let file = cube_file(d.dir.path(), 0.04);
+    let load = json!({"name": "kept", "source": "descriptor", "format": "stl", "unit": "m", "persistent": true,
+        "resolution": {"longest": 16}});
+    c.call_with_file("mesh.load", load, &file).expect("loads");
+    c.call("material.set", json!({"name": "k", "stiffness": 1.0, "persistent": true})).expect("a material");
+    c.call("object.create", json!({"name": "kept", "mesh": "kept", "material": "k", "persistent": true}))
+        .expect("an object");
+    drop(c);
+    let mut c = Client::resume(Some(&d.socket()), "again", None, Some(&token)).expect("resumes");
+    assert!(c.welcome().resumed);
+    assert_eq!(c.welcome().session, session);
+    assert_ne!(c.welcome().udp.clone().expect("datagrams").key, key, "a new connection has a new key");
+    let ids = |c: &mut Client| {
+        let s = c.call("scene", json!({})).expect("a scene");
+        let objects = s["objects"].as_array().expect("objects").clone();
+        objects.iter().map(|o| o["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&mut c), ["mine", "kept"]);
+    c.call("object.update", json!({"object": id, "pose": {"position": [0.0, 1.0, 0.0]}})).expect("moves");
+    let wrong = Client::resume(Some(&d.socket()), "other", None, Some("not a token")).expect("connects");
+    assert!(!wrong.welcome().resumed);
+    drop(c);
+    let mut watcher = d.client("watcher");
+    wait_for("the objects to fade", || (ids(&mut watcher) == ["kept"]).then_some(()));
+    let scene = watcher.call("scene", json!({})).expect("a scene");
+    assert_eq!(scene["meshes"], json!(["kept"]), "its meshes and materials go too");
+    let late = Client::resume(Some(&d.socket()), "late", None, Some(&token)).expect("connects");
+    assert!(!late.welcome().resumed);
+}
+
+#[test]
+fn one_daemon_a_socket_and_a_stale_one_is_replaced() {
+    let mut d = Daemon::start("");
+    let out = std::process::Command::new(daemon::HAPTICD)
+        .args(["run", "--config"])
+        .arg(d.dir.path().join("hapticd.toml"))
+        .output()
+        .expect("runs");
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text.contains("already running") && text.contains(&d.child.id().to_string()), "{text}");
+    d.signal(Signal::SIGKILL);
+    d.wait_exit();
+    assert!(d.socket().exists(), "left over");
+    d.child = Daemon::spawn(&d.dir, "", |_| ());
+    wait_for("the new daemon", || Client::connect(Some(&d.socket()), "x", None).ok());
+    d.signal(Signal::SIGTERM);
+    assert!(d.wait_exit().success());
+    assert!(!d.socket().exists(), "removed");
+}
+
+#[test]
+fn ctl_says_which_socket_it_tried() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let out = std::process::Command::new(daemon::HAPTICD)
+        .args(["ctl", "status"])
+        .env("XDG_RUNTIME_DIR", dir.path())
+        .output()
+        .expect("runs");
+    let text = String::from_utf8_lossy(&out.stderr);
+    let mine = dir.path().join("hapticd/control.sock").display().to_string();
+    if !out.status.success() {
+        assert!(text.contains("/run/hapticd/control.sock") && text.contains(&mine), "{text}");
+        assert!(text.contains("hapticd run"), "what to do: {text}");
+    }
+    let d = Daemon::start("");
+    let out = d.ctl(&["--json", "scene"]);
+    assert!(out.status.success());
+    let v: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    assert!(v["generation"].as_u64().is_some());
+    let out = d.ctl(&["move", "nobody", "--at", "0,0,0"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("nobody"));
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_said_and_done_without() {
+    let d = Daemon::start("[cache]\ndir = \"/proc/no/such/place\"\n[recordings]\ndir = \"/proc/none\"\n");
+    let warnings = d.status().warnings.join("\n");
+    assert!(warnings.contains("/proc/no/such/place") && warnings.contains("/proc/none"), "{warnings}");
+    let mut c = d.client("editor");
+    add_cube(&mut c, d.dir.path(), "cube", &json!({}));
+    assert_eq!(refused(c.call("record", json!({"on": true}))), codes::REJECTED);
+}
+
+#[test]
+fn metrics_are_text_on_loopback() {
+    use std::io::Read;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("binds").local_addr().expect("a port");
+    let d = Daemon::start(&format!("[control]\nmetrics = \"{free}\"\n"));
+    let get = |head: &str| {
+        let mut s = std::net::TcpStream::connect(free).expect("connects");
+        s.set_read_timeout(Some(daemon::PATIENCE)).expect("a time-out");
+        s.write_all(head.as_bytes()).expect("writes");
+        let mut text = String::new();
+        s.read_to_string(&mut text).expect("reads");
+        text
+    };
+    let text = get("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    let generation = d.status().generation;
+    assert!(text.contains(&format!("\nhapticd_generation {generation}\n")), "{text}");
+    assert!(text.contains("\nhapticd_udp_bad_mac 0\n"), "{text}");
+    assert!(get("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert_eq!(get(&format!("GET /{} HTTP/1.1\r\n", "x".repeat(20_000))), "");
+}
+
+#[test]
+fn systemd_hears_ready_and_the_watchdog_is_fed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("notify");
+    let notify = std::os::unix::net::UnixDatagram::bind(&path).expect("binds");
+    notify.set_read_timeout(Some(daemon::PATIENCE)).expect("a time-out");
+    let mut d = Daemon::start_with("[device]\nname = \"ideal-6dof\"\n", |c| {
+        c.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000");
+    });
+    let mut hear = || {
+        let mut b = [0; 1000];
+        let n = notify.recv(&mut b).expect("a notification");
+        String::from_utf8_lossy(&b[..n]).into_owned()
+    };
+    assert!(hear().contains("READY=1"));
+    for _ in 0..3 {
+        assert!(hear().contains("WATCHDOG=1"));
+    }
+    d.signal(Signal::SIGTERM);
+    assert!(d.wait_exit().success());
+    let stopping = std::iter::repeat_with(&mut hear).take(100).any(|t| t.contains("STOPPING=1"));
+    assert!(stopping);
+}
+
+#[test]
+fn ready_does_not_wait_for_a_device() {
+    let d = Daemon::start("[device]\nname = \"no-such-device\"\n");
+    let status = d.status();
+    let text = wait_for("the reason", || {
+        let w = d.status().warnings.join("\n");
+        w.contains("no-such-device").then_some(w)
+    });
+    assert!(text.contains("ideal-6dof"), "known devices are named: {text}");
+    assert!(status.state.is_none());
+    assert_eq!(refused(d.client("x").call("arm", json!({}))), codes::SERVO);
+}
+
+/// A session's datagrams, made by hand.
+struct Datagrams {
+    socket: UdpSocket,
+    session: u64,
+    key: [u8; KEY],
+    stream: u16,
+    object: u32,
+}
+
+impl Datagrams {
+    fn make(&self, seq: u32, time: u64, f: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let pose = MotionPose { object: self.object, position: [0.0; 3], orientation: [0.0, 0.0, 0.0, 1.0] };
+        let mut out = [0; MAX_DATAGRAM];
+        let sender = Sender { session: self.session, key: &self.key, stream: self.stream };
+        let n = sender.motion(seq, time, &[pose], &mut out).expect("one pose");
+        let mut bytes = out[..n].to_vec();
+        f(&mut bytes);
+        bytes
+    }
+
+    fn seal(&self, bytes: &mut [u8]) {
+        let end = bytes.len() - MAC;
+        let tag = mac(&self.key, &bytes[..end]);
+        bytes[end..].copy_from_slice(&tag);
+    }
+}
+
+#[test]
+fn each_bad_datagram_is_counted_under_its_own_name() {
+    let d = Daemon::start("");
+    let mut c = d.client("mover");
+    let object = add_cube(&mut c, d.dir.path(), "moving", &json!({"moving": true}));
+    let still = add_cube(&mut c, d.dir.path(), "still", &json!({}));
+    let stream = c.call("motion.open", json!({"rate_hz": 500.0})).expect("a stream")["stream"]
+        .as_u64()
+        .expect("a number") as u16;
+    let w = c.welcome().clone();
+    let udp = w.udp.expect("datagrams");
+    let key: Vec<u8> =
+        (0..KEY).map(|i| u8::from_str_radix(&udp.key[2 * i..2 * i + 2], 16).expect("hex")).collect();
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("binds");
+    socket.connect((udp.address.as_str(), udp.port)).expect("connects");
+    let g = Datagrams { socket, session: w.session, key: key.try_into().expect("32 bytes"), stream, object };
+    let expect = |name: &str, bytes: Vec<u8>| {
+        let name = format!("udp_{name}");
+        let before = d.status().counters;
+        g.socket.send(&bytes).expect("sends");
+        let after = wait_for(&name, || {
+            let c = d.status().counters;
+            (c["udp_received"] > before["udp_received"]).then_some(c)
+        });
+        for (k, v) in &after {
+            let grown = v - before.get(k).copied().unwrap_or(0);
+            if k.starts_with("udp_") && k != "udp_received" && k != "udp_sent" {
+                assert_eq!(grown, u64::from(*k == name), "{k} after a case of {name}");
+            }
+        }
+    };
+    let t = 1_000_000_000;
+    expect("taken", g.make(1000, t, |_| ()));
+    expect("bad_magic", g.make(1001, t, |b| b[0] ^= 1));
+    expect("bad_version", g.make(1001, t, |b| b[4] = 9));
+    expect("bad_kind", g.make(1001, t, |b| b[6] = 77));
+    expect("bad_reserved", g.make(1001, t, |b| b[8] = 1));
+    expect("bad_length", g.make(1001, t, |b| b.push(0)));
+    expect("bad_length", g.make(1001, t, |b| b.truncate(50)));
+    expect("bad_length", vec![0; 1300]);
+    expect("bad_length", Vec::new());
+    expect("bad_session", g.make(1001, t, |b| b[16] ^= 1));
+    expect("bad_mac", g.make(1001, t, |b| *b.last_mut().expect("bytes") ^= 1));
+    expect("bad_mac", g.make(1001, t, |b| b[HEADER + 8] ^= 1));
+    expect(
+        "bad_number",
+        g.make(1001, t, |b| {
+            b[HEADER + 8..HEADER + 16].copy_from_slice(&f64::NAN.to_le_bytes());
+            g.seal(b);
+        }),
+    );
+    expect(
+        "bad_norm",
+        g.make(1001, t, |b| {
+            b[HEADER + 56..HEADER + 64].copy_from_slice(&1.1_f64.to_le_bytes());
+            g.seal(b);
+        }),
+    );
+    expect("replay", g.make(1000, t, |_| ()));
+    expect("old", g.make(900, t, |_| ()));
+    expect(
+        "no_stream",
+        g.make(1001, t, |b| {
+            b[32] = 9;
+            g.seal(b);
+        }),
+    );
+    // A state datagram is the daemon's to send.
+    expect("bad_length", g.make(1001, t, |b| b[6] = 2));
+    // Good ones that move what may not be moved, or skip numbers, are taken and counted besides.
+    let before = d.status().counters;
+    g.socket
+        .send(&g.make(1010, t, |b| {
+            b[HEADER..HEADER + 4].copy_from_slice(&still.to_le_bytes());
+            g.seal(b);
+        }))
+        .expect("sends");
+    wait_for("a stranger", || (d.counter("udp_strangers") > before["udp_strangers"]).then_some(()));
+    assert_eq!(d.counter("udp_gaps"), before["udp_gaps"] + 9);
+    // Another session's key does not open this session's streams.
+    let other = d.client("other");
+    let session = other.welcome().session;
+    expect(
+        "bad_mac",
+        g.make(1011, t, |b| {
+            b[16..24].copy_from_slice(&session.to_le_bytes());
+            g.seal(b);
+        }),
+    );
+}
+
+#[test]
+fn shutdown_is_asked_for_and_happens() {
+    let mut d = Daemon::start("");
+    let mut c = d.client("admin");
+    c.call("shutdown", json!({})).expect("accepted");
+    assert!(d.wait_exit().success());
+}
+
+#[test]
+fn a_slow_subscriber_loses_telemetry_and_learns_how_much() {
+    let d = Daemon::start("");
+    d.wait_device();
+    let mut c = d.client("slow");
+    c.call("subscribe", json!({"rate_hz": 200.0})).expect("subscribes");
+    // Read nothing until the socket's buffers are full and the outbox drops.
+    std::thread::sleep(Duration::from_secs(4));
+    let mut gaps = 0;
+    let mut last = 0;
+    for _ in 0..2000 {
+        let Some(n) = c.note(Duration::from_secs(1)).expect("reads") else { break };
+        if n.method == "telemetry" {
+            gaps += n.params["gap"].as_u64().expect("a gap");
+            let tick = n.params["state"]["tick"].as_u64().expect("a tick");
+            assert!(tick > last, "never backwards");
+            last = tick;
+            if gaps > 0 {
+                break;
+            }
+        }
+    }
+    assert!(gaps > 0, "800 notes of a kilobyte do not fit into a socket's buffer");
+}
