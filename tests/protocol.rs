@@ -372,3 +372,94 @@ fn unknown_fields_and_wrong_types_are_refused() {
     assert!(PoseJson { position: [f64::NAN, 0.0, 0.0], ..PoseJson::default() }.checked().is_err());
     assert!(PoseJson { orientation: [0.0, 0.0, 0.0, 1.1], ..PoseJson::default() }.checked().is_err());
 }
+
+/// Fenced blocks of the protocol's page whose info string is `info`, one item a block.
+fn blocks(info: &str) -> Vec<String> {
+    let text = include_str!("../docs/protocol.md");
+    let mut out = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line == format!("```{info}") {
+            out.push(lines.by_ref().take_while(|l| *l != "```").collect::<Vec<_>>().join("\n"));
+        }
+    }
+    out
+}
+
+#[test]
+fn every_example_of_the_protocol_s_page_is_read() {
+    fn args<T: serde::de::DeserializeOwned>(r: &Request) {
+        let params = if r.params.is_null() { json!({}) } else { r.params.clone() };
+        serde_json::from_value::<T>(params).unwrap_or_else(|e| panic!("{}: {e}", r.method));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    for line in blocks("json request").iter().flat_map(|b| b.lines()) {
+        let r = parse_request(line.as_bytes()).unwrap_or_else(|e| panic!("{line}: {e:?}"));
+        seen.insert(r.method.clone());
+        match r.method.as_str() {
+            "hello" => args::<Hello>(&r),
+            "transaction" => args::<Transaction>(&r),
+            "arm" | "takeover" => args::<Arm>(&r),
+            "limits" => args::<Limits>(&r),
+            "clutch" => args::<Clutch>(&r),
+            "recentre" => args::<Recentre>(&r),
+            "subscribe" => args::<Subscribe>(&r),
+            "state_stream" => args::<StateStream>(&r),
+            "motion.open" => args::<MotionOpen>(&r),
+            "cancel" => args::<Cancel>(&r),
+            "record" => args::<Record>(&r),
+            "disarm" | "clear_fault" | "ping" | "status" | "scene" | "shutdown" => {
+                assert!(r.params.is_null());
+            }
+            op => {
+                assert!(Edit::OPS.contains(&op), "{op}");
+                let mut params = if r.params.is_null() { json!({}) } else { r.params.clone() };
+                params["op"] = json!(op);
+                serde_json::from_value::<Edit>(params).unwrap_or_else(|e| panic!("{op}: {e}"));
+            }
+        }
+    }
+    for op in Edit::OPS {
+        assert!(seen.contains(op), "{op} has no example");
+    }
+    let answers: Vec<Response> = blocks("json answer")
+        .iter()
+        .flat_map(|b| b.lines())
+        .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{l}: {e}")))
+        .collect();
+    serde_json::from_value::<Welcome>(answers[0].result.clone().expect("a result")).expect("a welcome");
+    let opened = answers.last().and_then(|a| a.result.clone()).expect("a result");
+    let opened: MotionOpened = serde_json::from_value(opened).expect("opened");
+    let delay = hapticd::control::motion::delay_ns(500.0, 5_000_000);
+    assert_eq!((opened.delay_s * 1e9).round(), delay as f64);
+    for line in blocks("json note").iter().flat_map(|b| b.lines()) {
+        let n: Notification = serde_json::from_str(line).expect("a notification");
+        match n.method.as_str() {
+            "telemetry" => drop(serde_json::from_value::<TelemetryNote>(n.params).expect("telemetry")),
+            "event" => drop(serde_json::from_value::<EventNote>(n.params).expect("an event")),
+            "progress" => drop(serde_json::from_value::<ProgressNote>(n.params).expect("progress")),
+            other => panic!("{other}"),
+        }
+    }
+    let hex = blocks("hex motion").concat();
+    assert_eq!(unhex(&hex), unhex(MOTION));
+}
+
+#[test]
+fn the_page_names_every_code_as_telemetry_does() {
+    use hapticd::control::names;
+    use hapticd::servo::record::{Fault, ServoState, ZeroReason};
+    let page = include_str!("../docs/protocol.md");
+    for (i, z) in ZeroReason::ALL.iter().enumerate() {
+        let fault = Fault::ALL.get(i).map_or(String::new(), |f| format!("`{}` ", names::fault(*f)));
+        let row = format!("| {i} | `{}` | {fault}|", names::zero(*z));
+        assert!(page.contains(&row), "{row}");
+    }
+    for s in ServoState::ALL {
+        assert!(page.contains(&format!("{} {}", s as u8, names::state(s))), "{s:?}");
+    }
+    for (bit, name) in names::FLAGS {
+        let text = format!("{bit} `{name}`");
+        assert!(page.replace('\n', " ").contains(&text), "{text}");
+    }
+}
