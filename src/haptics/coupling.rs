@@ -1,1 +1,207 @@
-//! Coupling between device and tool: a plain spring-damper for now.
+//! Coupling between device and tool, first form: **direct rendering**. The tool is where the device is, the contact's
+//! spring-damper wrench goes straight to the device with the damping that a sampled spring needs, and one continuous
+//! factor keeps stiffness and damping below what the device renders stably. (A virtual tool with its own pose comes
+//! later; nothing above this file changes.)
+//!
+//! Real-time safe, pure.
+
+use crate::geometry::{Twist, Vec3, Wrench};
+use nalgebra::{Matrix3, Matrix6, Vector6};
+
+/// What the device renders stably at this rate, from its profile.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Caps {
+    /// N/m.
+    pub stiffness: f64,
+    /// N·m/rad.
+    pub rot_stiffness: f64,
+    /// N·s/m.
+    pub damping: f64,
+    /// N·m·s/rad.
+    pub rot_damping: f64,
+    /// Which of x, y, z, rx, ry, rz are driven; the others carry no force and do not count.
+    pub actuated: [bool; 6],
+}
+
+/// The contact as the device would feel it uncapped: at the tool point, device axes and device metres.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Felt {
+    /// Wrench, N and N·m.
+    pub wrench: Wrench,
+    /// Stiffness, N/m, N, N·m/rad; symmetric, positive semidefinite.
+    pub stiffness: Matrix6<f64>,
+    /// Damping (an upper bound), same layout with one second more.
+    pub damping: Matrix6<f64>,
+}
+
+/// What is rendered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rendered {
+    /// Wrench after the cap, undriven axes zero.
+    pub wrench: Wrench,
+    /// The factor, 0..=1; 1 when nothing had to be lowered.
+    pub factor: f64,
+}
+
+/// Renders a contact: drops what the device cannot drive and lowers the whole by one factor so that the largest
+/// eigenvalues of stiffness and damping, in units of the device's caps, stay at or below one.
+pub fn render(caps: &Caps, felt: &Felt) -> Rendered {
+    let on = |i: usize| if caps.actuated[i] { 1.0 } else { 0.0 };
+    let wrench = Wrench {
+        force: felt.wrench.force.component_mul(&Vec3::new(on(0), on(1), on(2))),
+        torque: felt.wrench.torque.component_mul(&Vec3::new(on(3), on(4), on(5))),
+    };
+    let scaled = |m: &Matrix6<f64>, linear: f64, angular: f64| {
+        // S M S with S = diag(1/sqrt(cap)): eigenvalues become multiples of the cap.
+        let s: [f64; 6] = std::array::from_fn(|i| on(i) * inverse_sqrt(if i < 3 { linear } else { angular }));
+        largest(&Matrix6::from_fn(|i, j| s[i] * m[(i, j)] * s[j]))
+    };
+    let worst = scaled(&felt.stiffness, caps.stiffness, caps.rot_stiffness).max(scaled(
+        &felt.damping,
+        caps.damping,
+        caps.rot_damping,
+    ));
+    let factor = if worst > 1.0 { 1.0 / worst } else { 1.0 };
+    Rendered { wrench: wrench.scaled(factor), factor }
+}
+
+/// Damping time that keeps a sampled spring stable whatever its stiffness, s: a spring K with damper B = tau K is
+/// stable for K (T/2 + t_d) < b + B (Hulin, Gil and others, 10.1109/TCST.2013.2283372), that is for
+/// tau > T/2 + t_d. Half as much again is taken. `delay` is the loop's delay beside the hold, s.
+pub fn damping_time(period: f64, delay: f64) -> f64 {
+    1.5 * (0.5 * period + delay)
+}
+
+/// Damping wrench -tau K xi for the motion `relative` of the tool against what it touches. It never turns the contact
+/// force `contact` round: a retreating tool is not held back by more than it is pushed.
+pub fn damping(tau: f64, stiffness: &Matrix6<f64>, relative: &Twist, contact: &Wrench) -> Wrench {
+    let (v, w) = (&relative.linear, &relative.angular);
+    let d = stiffness * Vector6::new(v.x, v.y, v.z, w.x, w.y, w.z) * -tau;
+    let wrench = Wrench { force: Vec3::new(d[0], d[1], d[2]), torque: Vec3::new(d[3], d[4], d[5]) };
+    let against = -wrench.force.dot(&contact.force);
+    let push = contact.force.norm_squared();
+    if against > push { wrench.scaled(push / against) } else { wrench }
+}
+
+fn inverse_sqrt(x: f64) -> f64 {
+    // A cap of zero on a driven axis means that the axis renders nothing stiff: the factor goes to zero.
+    1.0 / x.max(1e-12).sqrt()
+}
+
+/// Upper bound of the largest eigenvalue of a symmetric positive semidefinite matrix, at most 0.71 % above it, by
+/// eight squarings: tr(A^256)^(1/256) <= 6^(1/256) x the largest. Smooth in A (unlike the eigenvalue where two cross),
+/// so the factor is continuous and jumps in no derivative. A non-finite matrix gives infinity or NaN.
+pub fn largest(a: &Matrix6<f64>) -> f64 {
+    let mut log_scale = 0.0;
+    let mut power = 1.0;
+    let mut a = *a;
+    for _ in 0..8 {
+        let trace = a.trace();
+        if !(trace > 0.0) {
+            // Zero matrix, or one that is not positive semidefinite (NaN included).
+            return if trace.is_nan() { f64::INFINITY } else { 0.0 };
+        }
+        a /= trace;
+        log_scale += trace.ln() * power;
+        a = a * a;
+        power *= 0.5;
+    }
+    (log_scale + a.trace().ln() * power).exp()
+}
+
+/// Largest eigenvalue of the translational block of a stiffness, N/m: the trigonometric solution of the characteristic
+/// cubic of a symmetric 3x3 matrix (O. K. Smith, Comm. ACM 4(4), 1961).
+pub fn translational(stiffness: &Matrix6<f64>) -> f64 {
+    let a: Matrix3<f64> = stiffness.fixed_view::<3, 3>(0, 0).into_owned();
+    let q = a.trace() / 3.0;
+    let b = a - Matrix3::identity() * q;
+    let p = (b.norm_squared() / 6.0).sqrt();
+    if !(p > 1e-12 * q.abs()) {
+        return q;
+    }
+    let r = ((b / p).determinant() / 2.0).clamp(-1.0, 1.0);
+    q + 2.0 * p * (r.acos() / 3.0).cos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const CAPS: Caps =
+        Caps { stiffness: 1000.0, rot_stiffness: 5.0, damping: 10.0, rot_damping: 0.1, actuated: [true; 6] };
+
+    fn felt(diagonal: [f64; 6]) -> Felt {
+        Felt {
+            wrench: Wrench { force: Vec3::new(1.0, -2.0, 3.0), torque: Vec3::new(0.1, 0.2, -0.3) },
+            stiffness: Matrix6::from_diagonal(&diagonal.into()),
+            damping: Matrix6::zeros(),
+        }
+    }
+
+    #[test]
+    fn soft_contacts_pass_unchanged() {
+        let soft = felt([900.0, 0.0, 0.0, 0.0, 0.0, 4.5]);
+        assert_eq!(render(&CAPS, &soft), Rendered { wrench: soft.wrench, factor: 1.0 });
+    }
+
+    #[test]
+    fn stiff_contacts_are_lowered_to_the_cap() {
+        for (stiffness, ratio) in
+            [([4000.0, 0.0, 0.0, 0.0, 0.0, 0.0], 4.0), ([10.0, 0.0, 0.0, 0.0, 15.0, 0.0], 3.0)]
+        {
+            let stiff = felt(stiffness);
+            let out = render(&CAPS, &stiff);
+            assert!((out.factor * ratio - 1.0).abs() < 0.0071, "{}", out.factor);
+            assert!(out.factor * ratio <= 1.0 + 1e-12, "the bound never lets more through");
+            assert_eq!(out.wrench, stiff.wrench.scaled(out.factor));
+        }
+        let mut damped = felt([0.0; 6]);
+        damped.damping[(1, 1)] = 50.0;
+        assert!((render(&CAPS, &damped).factor - 0.2).abs() < 0.002);
+    }
+
+    #[test]
+    fn undriven_axes_carry_nothing_and_do_not_count() {
+        let caps = Caps { actuated: [true, true, true, false, false, false], ..CAPS };
+        let out = render(&caps, &felt([100.0, 0.0, 0.0, 1e9, 0.0, 0.0]));
+        assert_eq!(out.factor, 1.0);
+        assert_eq!(out.wrench.torque, Vec3::zeros());
+        assert_eq!(out.wrench.force, Vec3::new(1.0, -2.0, 3.0));
+    }
+
+    #[test]
+    fn unreadable_stiffness_renders_nothing() {
+        let mut bad = felt([0.0; 6]);
+        bad.stiffness[(0, 0)] = f64::NAN;
+        assert_eq!(render(&CAPS, &bad).factor, 0.0);
+        bad.stiffness[(0, 0)] = f64::INFINITY;
+        assert!(!(render(&CAPS, &bad).factor > 0.0));
+    }
+
+    #[test]
+    fn damping_opposes_the_motion_and_never_pulls() {
+        let k = Matrix6::from_diagonal(&[1000.0, 0.0, 0.0, 0.0, 0.0, 2.0].into());
+        let push = Wrench { force: Vec3::new(3.0, 0.0, 0.0), torque: Vec3::zeros() };
+        let moving = |v: f64| Twist { linear: Vec3::new(v, 7.0, 0.0), angular: Vec3::new(0.0, 0.0, 0.5) };
+        let out = damping(2e-3, &k, &moving(-0.1), &push);
+        assert!((out.force - Vec3::new(0.2, 0.0, 0.0)).norm() < 1e-12, "1000 N/m x 2 ms x 0.1 m/s");
+        assert!((out.torque - Vec3::new(0.0, 0.0, -0.002)).norm() < 1e-12);
+        let fast = damping(2e-3, &k, &moving(5.0), &push);
+        assert!((fast.force + push.force).norm() < 1e-12, "just lets go: {}", fast.force);
+    }
+
+    proptest! {
+        #[test]
+        fn bounds_hold_against_an_eigenvalue_solver(c in prop::collection::vec(-10.0..10.0f64, 36), s in -6.0..6.0f64) {
+            let l = Matrix6::from_row_slice(&c) * 10f64.powf(s);
+            let a = l * l.transpose();
+            let exact = a.symmetric_eigen().eigenvalues.max();
+            let bound = largest(&a);
+            prop_assert!(bound >= exact * (1.0 - 1e-9) && bound <= exact * 1.0071, "{bound} {exact}");
+            let block: Matrix3<f64> = a.fixed_view::<3, 3>(0, 0).into_owned();
+            let exact = block.symmetric_eigen().eigenvalues.max();
+            prop_assert!((translational(&a) - exact).abs() <= 1e-9 * exact.abs());
+        }
+    }
+}
