@@ -49,6 +49,15 @@ pub enum ServoCommand {
     },
 }
 
+/// Delay with which a motion stream should be played so that one lost sample goes unnoticed, ns: two and a half
+/// intervals and the jitter of the arrivals, at most 80 ms. For [`MotionEntry::delay_ns`].
+///
+/// [`MotionEntry::delay_ns`]: crate::scene::snapshot::MotionEntry::delay_ns
+pub fn motion_delay_ns(interval_ns: u64, jitter_ns: u64) -> u64 {
+    const LONGEST: u64 = 80_000_000;
+    (interval_ns.saturating_mul(5) / 2).saturating_add(jitter_ns).saturating_add(2_000_000).min(LONGEST)
+}
+
 /// Why a command was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

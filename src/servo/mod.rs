@@ -8,6 +8,7 @@ mod config;
 mod flags;
 pub mod handle;
 pub mod mapping;
+pub mod motion;
 pub mod record;
 pub mod rt;
 pub mod run;
