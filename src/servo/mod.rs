@@ -3,12 +3,14 @@
 //! [`tick`] is pure (its clock, device and scene come in from outside); [`run`] is the thread around it;
 //! [`handle`] is the control side's whole view of it.
 
+pub mod arming;
 pub mod clock;
 mod config;
 mod flags;
 pub mod handle;
 pub mod mapping;
 pub mod motion;
+pub mod query;
 pub mod record;
 pub mod rt;
 pub mod run;

@@ -27,6 +27,12 @@ impl Ramp {
         self.gain = if gain > 1e-9 { gain } else { 0.0 };
     }
 
+    /// Straight to one, for a wrench that fades from where it is.
+    #[inline]
+    pub fn fill(&mut self) {
+        self.gain = 1.0;
+    }
+
     /// Straight to zero.
     #[inline]
     pub fn drop_to_zero(&mut self) {

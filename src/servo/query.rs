@@ -1,0 +1,334 @@
+//! All contact queries of one tick: broad phase, budget shares, one query per near object, fading, and their sum.
+//!
+//! A changed or jumped object that the tool touches never kicks: its force starts as the part of the new force that was
+//! felt before the change and fades to the whole. An object whose stream stopped fades to nothing. Real-time safe:
+//! every array is allocated once.
+
+use super::mapping::ToolState;
+use super::motion::{Motions, Played, Stream};
+use crate::contact::share::share_gently;
+use crate::contact::{self, Budget, Deadline, Query, QueryState};
+use crate::geometry::{Point, Pose, Twist, Vec3, Wrench};
+use crate::haptics::coupling;
+use crate::scene::snapshot::{MAX_MOVING, MAX_OBJECTS, MotionFrame, Snapshot, SnapshotObject};
+use nalgebra::Matrix6;
+
+/// A softened or hardened object keeps its force at first; beyond this ratio it does not.
+const MAX_GAIN: f64 = 8.0;
+
+/// What one tick asks.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// The scene.
+    pub snapshot: &'a Snapshot,
+    /// The moving poses.
+    pub frame: Option<&'a MotionFrame>,
+    /// The tool.
+    pub tool: &'a ToolState,
+    /// Tick number.
+    pub tick: u64,
+    /// Time of the tick, ns.
+    pub now_ns: u64,
+    /// Time since the last tick, s.
+    pub dt: f64,
+    /// When the snapshot was adopted in this tick: the generation felt before.
+    pub since: Option<u64>,
+    /// Work units for all queries together; 0 = unlimited.
+    pub units: u32,
+    /// Wall-clock guard.
+    pub deadline: Option<&'a dyn Deadline>,
+    /// Damping time of the coupling, s.
+    pub tau: f64,
+    /// Time over which changes fade in, s.
+    pub fade: f64,
+    /// Time over which a stopped object fades out, s.
+    pub release: f64,
+}
+
+/// What the tool feels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Touch {
+    /// Sum of the contact wrenches about the tool's origin, scene axes.
+    pub contact: Wrench,
+    /// The same with the coupling's damping.
+    pub wrench: Wrench,
+    /// Sum of the stiffnesses, same frame.
+    pub stiffness: Matrix6<f64>,
+    /// Upper bound of the damping, same frame.
+    pub damping: Matrix6<f64>,
+    /// Deepest penetration, m.
+    pub depth: f64,
+    /// Smallest known separation, m.
+    pub distance: f64,
+    /// Identifier of the deepest object; 0 = none.
+    pub deepest_object: u32,
+    /// Work units spent.
+    pub work: u32,
+    /// Objects queried.
+    pub queried: u16,
+    /// Objects touched.
+    pub touched: u16,
+    /// Every query was complete.
+    pub complete: bool,
+    /// The deadline ended a query.
+    pub deadline_hit: bool,
+    /// A touched object's stream stopped.
+    pub stopped: bool,
+}
+
+impl Touch {
+    /// Nothing near.
+    pub const NOTHING: Self = Self {
+        contact: Wrench::ZERO,
+        wrench: Wrench::ZERO,
+        stiffness: Matrix6::from_array_storage(nalgebra::ArrayStorage([[0.0; 6]; 6])),
+        damping: Matrix6::from_array_storage(nalgebra::ArrayStorage([[0.0; 6]; 6])),
+        depth: 0.0,
+        distance: f64::INFINITY,
+        deepest_object: 0,
+        work: 0,
+        queried: 0,
+        touched: 0,
+        complete: true,
+        deadline_hit: false,
+        stopped: false,
+    };
+}
+
+/// What is remembered of one object.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    id: u32,
+    incarnation: u32,
+    /// Last tick in which it was queried.
+    tick: u64,
+    state: QueryState,
+    need: u32,
+    units: u32,
+    pose: Pose,
+    /// Fading gain, 0..=1 (above while a softened object fades down).
+    gain: f64,
+    /// Wrench felt in that tick.
+    felt: Wrench,
+}
+
+/// The servo's memory of all objects.
+pub struct Queries {
+    slots: Box<[Slot]>,
+    near: Box<[u16]>,
+    needs: Box<[u32]>,
+    last: Box<[u32]>,
+    units: Box<[u32]>,
+    played: Box<[Option<Played>]>,
+    motions: Motions,
+}
+
+impl Default for Queries {
+    fn default() -> Self {
+        let slot = Slot {
+            id: 0,
+            incarnation: 0,
+            tick: 0,
+            state: QueryState::default(),
+            need: 0,
+            units: 0,
+            pose: Pose::identity(),
+            gain: 1.0,
+            felt: Wrench::ZERO,
+        };
+        Self {
+            slots: vec![slot; MAX_OBJECTS].into(),
+            near: vec![0; MAX_OBJECTS].into(),
+            needs: vec![0; MAX_OBJECTS].into(),
+            last: vec![0; MAX_OBJECTS].into(),
+            units: vec![0; MAX_OBJECTS].into(),
+            played: vec![None; MAX_MOVING].into(),
+            motions: Motions::default(),
+        }
+    }
+}
+
+impl Queries {
+    /// Asks about everything that the tool may touch.
+    pub fn touch(&mut self, world: &World<'_>) -> Touch {
+        let (near, gap) = self.broad(world);
+        let radius = world.snapshot.tool.bound_radius;
+        let mut sum = Touch { distance: (gap - radius).max(0.0), ..Touch::NOTHING };
+        self.share(world, near);
+        for i in 0..near {
+            let (Some(&index), Some(&units)) = (self.near.get(i), self.units.get(i)) else { break };
+            if let Some(object) = world.snapshot.objects.get(usize::from(index)) {
+                self.object(world, object, usize::from(index), units, &mut sum);
+            }
+        }
+        sum
+    }
+
+    /// Finds the objects within reach: number of entries of `near`, and the smallest gap of the others to the tool's
+    /// origin.
+    fn broad(&mut self, world: &World<'_>) -> (usize, f64) {
+        let snapshot = world.snapshot;
+        let centre = Point::from(world.tool.pose.translation.vector);
+        let reach = snapshot.tool.bound_radius;
+        let (mut found, mut gap) = snapshot.broad.near(&centre, reach, &mut self.near);
+        for &index in snapshot.broad.moving() {
+            let Some(object) = snapshot.objects.get(usize::from(index)) else { continue };
+            let played = self.motions.play(object, world.frame, world.now_ns);
+            if let Some(place) = object.motion.and_then(|m| self.played.get_mut(usize::from(m))) {
+                *place = Some(played);
+            }
+            let ball = played.pose * object.bound_centre;
+            let distance = (ball - centre).norm() - object.bound_radius;
+            match self.near.get_mut(found) {
+                Some(place) if distance <= reach => {
+                    *place = index;
+                    found += 1;
+                }
+                _ => gap = gap.min(distance),
+            }
+        }
+        (found, gap)
+    }
+
+    /// Divides the tick's budget by what each object needed in the last tick.
+    fn share(&mut self, world: &World<'_>, near: usize) {
+        for i in 0..near {
+            let object = self.near.get(i).and_then(|n| world.snapshot.objects.get(usize::from(*n)));
+            let slot = object.and_then(|o| Some((o, self.slots.get(usize::from(o.slot))?)));
+            let known = slot.filter(|(o, s)| s.id == o.id && s.tick + 1 == world.tick).map(|(_, s)| s);
+            if let (Some(need), Some(last)) = (self.needs.get_mut(i), self.last.get_mut(i)) {
+                *need = known.map_or(0, |s| s.need);
+                *last = known.map_or(0, |s| s.units);
+            }
+        }
+        if let (Some(needs), Some(last), Some(units)) =
+            (self.needs.get(..near), self.last.get(..near), self.units.get_mut(..near))
+        {
+            share_gently(world.units, needs, last, units);
+        }
+    }
+
+    fn object(
+        &mut self,
+        world: &World<'_>,
+        object: &SnapshotObject,
+        index: usize,
+        units: u32,
+        sum: &mut Touch,
+    ) {
+        let Some(slot) = self.slots.get_mut(usize::from(object.slot)) else { return };
+        let rest = Played { pose: object.pose, twist: Twist::ZERO, stream: Stream::Rest, jumped: false };
+        let played = object.motion.and_then(|m| *self.played.get(usize::from(m))?).unwrap_or(rest);
+        let same = slot.id == object.id && slot.incarnation == object.incarnation;
+        if !same {
+            slot.state = QueryState::default();
+        }
+        let query = Query {
+            tool: &world.snapshot.tool.shape,
+            tool_pose: &world.tool.pose,
+            tool_twist: &world.tool.twist,
+            object: &object.shape,
+            object_pose: &played.pose,
+            object_twist: &played.twist,
+            material: &object.material,
+        };
+        let budget = Budget { units, deadline: world.deadline };
+        let c = contact::query(&query, budget, &mut slot.state);
+
+        let relative = relative(world.tool, &played);
+        let damping = coupling::damping(world.tau, &c.stiffness, &relative, &c.wrench);
+        let whole = c.wrench + damping;
+        let recent = slot.tick + 1 == world.tick;
+        let changed = played.jumped || world.since.is_some_and(|g| world.snapshot.broad.changed(index) > g);
+        if changed && c.touching {
+            let felt = if recent { slot.felt } else { Wrench::ZERO };
+            let most = if same && slot.pose == played.pose { MAX_GAIN } else { 1.0 };
+            slot.gain = overlap(&felt, &whole, world.snapshot.tool.bound_radius).min(most);
+        } else {
+            slot.gain = fade(slot.gain, &played, c.touching, recent, world);
+        }
+        let gain = slot.gain;
+        slot.id = object.id;
+        slot.incarnation = object.incarnation;
+        slot.tick = world.tick;
+        slot.need = c.need;
+        slot.units = units;
+        slot.pose = played.pose;
+        slot.felt = whole.scaled(gain);
+
+        sum.contact += c.wrench.scaled(gain);
+        sum.wrench += slot.felt;
+        sum.queried = sum.queried.saturating_add(1);
+        sum.work = sum.work.saturating_add(c.work);
+        sum.complete &= c.complete;
+        sum.deadline_hit |= c.deadline_hit;
+        if c.touching {
+            let stiffness = c.stiffness * gain;
+            sum.stiffness += stiffness;
+            let material = object.material.damping / object.material.stiffness.max(1e-9);
+            sum.damping += stiffness * (material + world.tau);
+            sum.touched = sum.touched.saturating_add(1);
+            sum.stopped |= played.stream == Stream::Stopped;
+            sum.distance = 0.0;
+            if c.depth > sum.depth || sum.deepest_object == 0 {
+                (sum.depth, sum.deepest_object) = (c.depth.max(sum.depth), object.id);
+            }
+        } else if let Some(distance) = c.distance {
+            sum.distance = sum.distance.min(distance);
+        }
+    }
+}
+
+/// Motion of the tool against an object, at the tool's origin.
+fn relative(tool: &ToolState, played: &Played) -> Twist {
+    let lever = tool.pose.translation.vector - played.pose.translation.vector;
+    Twist {
+        linear: tool.twist.linear - played.twist.at(&lever),
+        angular: tool.twist.angular - played.twist.angular,
+    }
+}
+
+/// The part of `new` that `old` already was: <old, new> / <new, new> with torques measured at `length`, not negative.
+/// 1 when there is no new wrench to fade.
+fn overlap(old: &Wrench, new: &Wrench, length: f64) -> f64 {
+    let lever = 1.0 / length.max(1e-3).powi(2);
+    let dot = |a: &Wrench, b: &Wrench| a.force.dot(&b.force) + a.torque.dot(&b.torque) * lever;
+    let size = dot(new, new);
+    if size > 1e-18 { (dot(old, new) / size).max(0.0) } else { 1.0 }
+}
+
+/// The next gain of an object that did not change in this tick.
+fn fade(gain: f64, played: &Played, touching: bool, recent: bool, world: &World<'_>) -> f64 {
+    let gain = if recent { gain } else { 1.0 };
+    match (played.stream, touching) {
+        // Frozen: what was felt fades out; what was not felt stays out.
+        (Stream::Stopped, true) if recent => (gain - world.dt / world.release).max(0.0),
+        (Stream::Stopped, _) => 0.0,
+        (_, false) => 1.0,
+        (_, true) if gain < 1.0 => (gain + world.dt / world.fade).min(1.0),
+        (_, true) => (gain - (MAX_GAIN - 1.0) * world.dt / world.fade).max(1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn force(x: f64, y: f64) -> Wrench {
+        Wrench { force: Vec3::new(x, y, 0.0), torque: Vec3::zeros() }
+    }
+
+    #[test]
+    fn overlap_keeps_what_was_felt_and_no_more() {
+        assert_eq!(overlap(&force(2.0, 0.0), &force(4.0, 0.0), 0.05), 0.5);
+        assert_eq!(overlap(&Wrench::ZERO, &force(4.0, 0.0), 0.05), 0.0);
+        assert_eq!(overlap(&force(0.0, 3.0), &force(4.0, 0.0), 0.05), 0.0, "across: nothing of it was felt");
+        assert_eq!(overlap(&force(-3.0, 0.0), &force(4.0, 0.0), 0.05), 0.0);
+        assert_eq!(overlap(&force(3.0, 0.0), &Wrench::ZERO, 0.05), 1.0);
+        assert_eq!(
+            overlap(&force(4.0, 0.0), &force(2.0, 0.0), 0.05),
+            2.0,
+            "softened: fades down from what was felt"
+        );
+    }
+}
