@@ -1,6 +1,6 @@
 //! Requests that no full queue can lose, and the servo's running counters: plain atomics shared by both sides.
 
-use super::record::{Fault, ServoState, ZeroReason};
+use super::record::{Fault, ServoState, TickRecord, ZeroReason};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64};
@@ -127,6 +127,20 @@ impl Counters {
     /// The latched fault.
     pub fn fault(&self) -> Fault {
         Fault::from_u8(self.fault.load(Acquire))
+    }
+
+    /// State, reason and fault after a tick. Servo side.
+    pub(super) fn publish(&self, record: &TickRecord) {
+        self.state.store(record.state as u8, Release);
+        self.zero.store(record.zero as u8, Release);
+        self.fault.store(record.fault as u8, Release);
+    }
+
+    /// Shows a fault that no tick could record any more. Servo side.
+    pub(super) fn fail(&self, fault: Fault) {
+        self.fault.store(fault as u8, Release);
+        self.zero.store(ZeroReason::Fault as u8, Release);
+        self.state.store(ServoState::Fault as u8, Release);
     }
 
     /// True once the servo thread has commanded its last zero and ended.

@@ -115,11 +115,12 @@ impl Mapping {
         Wrench { force: back * wrench.force / self.scale, torque: back * torque / (self.scale * self.scale) }
     }
 
-    /// The inverse of [`wrench`](Self::wrench).
-    pub fn scene_wrench(&self, wrench: &Wrench, lever: &Vec3) -> Wrench {
-        let force = self.frame.rotation * wrench.force * self.scale;
-        let torque = self.frame.rotation * wrench.torque * (self.scale * self.scale);
-        Wrench { force, torque: torque - lever.cross(&force) }
+    /// A command at the device's tool point in scene axes, newtons as the hand feels them, torque about the tool's
+    /// origin (at device size): for records.
+    pub fn felt(&self, command: &Wrench, lever: &Vec3) -> Wrench {
+        let force = self.frame.rotation * command.force;
+        let torque = self.frame.rotation * command.torque - (lever / self.scale).cross(&force);
+        Wrench { force, torque }
     }
 
     /// A stiffness (or damping) about the tool's origin as the device's tool point feels it: the congruence that
@@ -177,8 +178,10 @@ mod tests {
             let p_scene = f.dot(&state.twist.linear) + t.dot(&state.twist.angular);
             let p_device = felt.force.dot(&v) + felt.torque.dot(&w);
             prop_assert!((p_device * scale * scale - p_scene).abs() < 1e-9 * (1.0 + p_scene.abs() + scale * scale));
-            let back = m.scene_wrench(&felt, &state.lever);
-            prop_assert!((back.force - f).norm() < 1e-9 && (back.torque - t).norm() < 1e-8);
+            // Back in scene axes and about the tool's origin it is the scene's wrench over s and s^2.
+            let back = m.felt(&felt, &state.lever);
+            prop_assert!((back.force * scale - f).norm() < 1e-9);
+            prop_assert!((back.torque * scale * scale - t).norm() < 1e-8);
         }
 
         #[test]

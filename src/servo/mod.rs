@@ -3,11 +3,13 @@
 //! [`tick`] is pure (its clock, device and scene come in from outside); [`run`] is the thread around it;
 //! [`handle`] is the control side's whole view of it.
 
+mod adopt;
 pub mod arming;
 pub mod clock;
 mod config;
 mod flags;
 pub mod handle;
+pub mod heap;
 pub mod mapping;
 pub mod motion;
 pub mod query;
@@ -15,6 +17,7 @@ pub mod record;
 pub mod rt;
 pub mod run;
 pub mod schedule;
+mod sense;
 pub mod state;
 pub mod tick;
 pub mod velocity;

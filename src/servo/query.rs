@@ -8,7 +8,7 @@ use super::mapping::ToolState;
 use super::motion::{Motions, Played, Stream};
 use crate::contact::share::share_gently;
 use crate::contact::{self, Budget, Deadline, Query, QueryState};
-use crate::geometry::{Point, Pose, Twist, Vec3, Wrench};
+use crate::geometry::{Point, Pose, Twist, Wrench};
 use crate::haptics::coupling;
 use crate::scene::snapshot::{MAX_MOVING, MAX_OBJECTS, MotionFrame, Snapshot, SnapshotObject};
 use nalgebra::Matrix6;
@@ -313,6 +313,7 @@ fn fade(gain: f64, played: &Played, touching: bool, recent: bool, world: &World<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::geometry::Vec3;
 
     fn force(x: f64, y: f64) -> Wrench {
         Wrench { force: Vec3::new(x, y, 0.0), torque: Vec3::zeros() }

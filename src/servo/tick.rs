@@ -1,1 +1,337 @@
 //! One tick: the specification of the servo.
+//!
+//! [`Servo::tick`] is pure in the sense that clock, device and scene come in from outside: the very same function runs
+//! on the real clock and, in tests and `hapticd simulate`, on a virtual one. It allocates nothing, frees nothing, takes
+//! no lock, logs nothing and makes no system call but the device's own.
+
+use super::adopt::Adopted;
+use super::arming::Arming;
+use super::clock::Clock;
+use super::handle::ServoEnd;
+use super::mapping::{Mapping, ToolState};
+use super::query::{Queries, Touch, World};
+use super::record::*;
+use super::schedule::Plan;
+use super::sense::{Sense, Sensed};
+use crate::contact::Deadline;
+use crate::device::profile::Profile;
+use crate::device::{Accepted, Device, Lifecycle, WriteFault};
+use crate::geometry::{Pose, Wrench};
+use crate::haptics::coupling::{self, Caps, Felt, Rendered};
+use crate::haptics::guard::{self, Limits};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The servo between ticks. Everything it will ever need is allocated in [`Servo::new`].
+pub struct Servo {
+    pub(super) end: ServoEnd,
+    pub(super) arming: Arming,
+    pub(super) mapping: Mapping,
+    pub(super) sense: Sense,
+    /// Tool incarnation and offset in force.
+    pub(super) tool: Option<(u32, Pose)>,
+    queries: Queries,
+    caps: Caps,
+    limits: Limits,
+    /// Damping time of the coupling, s.
+    tau: f64,
+    gravity: bool,
+    /// Last command, device axes.
+    pub(super) last: Wrench,
+    last_planned_ns: Option<u64>,
+    pub(super) tick: u64,
+    touching: bool,
+}
+
+/// What the tick made of contact and guard.
+struct Command {
+    wrench: Wrench,
+    rendered: Rendered,
+    stiffness: f64,
+    gain: f64,
+    zero: ZeroReason,
+    flags: u32,
+}
+
+impl Servo {
+    /// A servo for a device of this profile.
+    pub fn new(end: ServoEnd, profile: &Arc<Profile>) -> Self {
+        let (config, dt) = (end.config.clone(), end.config.dt());
+        let delay = f64::from(profile.transport.read_delay + profile.transport.write_delay) * dt;
+        let caps = Caps {
+            stiffness: profile.max_stiffness,
+            rot_stiffness: profile.max_rot_stiffness,
+            damping: profile.max_damping,
+            rot_damping: profile.max_rot_damping,
+            actuated: profile.actuated,
+        };
+        let limits = Limits::new(
+            config.max_force.min(profile.max_force),
+            config.max_torque.min(profile.max_torque),
+            config.slew_force * dt,
+            config.slew_torque * dt,
+        );
+        Self {
+            arming: Arming::new(end.flags.disarms()),
+            mapping: Mapping::default(),
+            sense: Sense::new(&config, profile),
+            tool: None,
+            queries: Queries::default(),
+            caps,
+            limits,
+            tau: coupling::damping_time(dt, delay),
+            gravity: profile.gravity_compensation(&[0.0; 6]) != Wrench::ZERO,
+            last: Wrench::ZERO,
+            last_planned_ns: None,
+            tick: 0,
+            touching: false,
+            end,
+        }
+    }
+
+    /// Whether the real-time set-up suffices to arm (`require_rt`).
+    pub fn set_rt_ok(&mut self, ok: bool) {
+        self.arming.rt_ok = ok;
+    }
+
+    /// True once the servo was asked to stop and holds no force any more.
+    pub fn finished(&self) -> bool {
+        self.end.flags.stopping() && !self.arming.owned()
+    }
+
+    /// One tick. `fault` is what the schedule or the clock found wrong.
+    pub fn tick(
+        &mut self,
+        device: &mut dyn Device,
+        clock: &dyn Clock,
+        plan: Plan,
+        fault: Fault,
+    ) -> TickRecord {
+        let now = clock.now_ns();
+        let dt = self.since_last(plan);
+        // 1. Adopt the newest scene, motion frame and commands: everything below sees one world.
+        let adopted = self.adopt(device.lifecycle(), now, fault);
+        // 2. and 3. Read the device and check the sample.
+        let sensed = self.sense(device, now);
+        // 4. Device space to scene space.
+        let tool = self.tool_state(&sensed);
+        // 5. Contacts within the budget.
+        let touch = self.touch(&tool, clock, now, dt, &adopted);
+        // 6. and 7. Control law and guard: the final wrench, and the reason when it is zero.
+        let command = self.command(&sensed, &tool, &touch, dt);
+        // 8. Write the device.
+        let accepted = self.write(device, clock.now_ns(), command.wrench);
+        // 9. One record.
+        let record =
+            self.record(plan, now, clock.now_ns(), &adopted, &sensed, &tool, &touch, &command, accepted);
+        self.push(&record);
+        record
+    }
+
+    fn since_last(&mut self, plan: Plan) -> f64 {
+        self.tick += 1;
+        let period = self.end.config.period_ns;
+        let last = self.last_planned_ns.replace(plan.planned_ns);
+        // A very long gap is a fault of its own; no ramp should run through in one step because of it.
+        let ns = last.map_or(period, |l| plan.planned_ns.saturating_sub(l)).min(5 * period);
+        ns as f64 * 1e-9
+    }
+
+    fn tool_state(&self, sensed: &Sensed) -> ToolState {
+        let offset = self.tool.map_or_else(Pose::identity, |(_, offset)| offset);
+        self.mapping.tool(&sensed.pose, &sensed.twist, &offset)
+    }
+
+    fn touch(&mut self, tool: &ToolState, clock: &dyn Clock, now: u64, dt: f64, adopted: &Adopted) -> Touch {
+        let Some(snapshot) = self.end.snapshots.current() else { return Touch::NOTHING };
+        if !self.sense.has_sample() {
+            return Touch::NOTHING;
+        }
+        let config = &self.end.config;
+        let deadline = config.deadline_ns.filter(|_| clock.is_real());
+        let deadline = deadline.map(|ns| Until { clock, at: now.saturating_add(ns) });
+        self.queries.touch(&World {
+            snapshot,
+            frame: self.end.motions.current(),
+            tool,
+            tick: self.tick,
+            now_ns: now,
+            dt,
+            since: adopted.since,
+            units: config.budget_units,
+            deadline: deadline.as_ref().map(|d| d as &dyn Deadline),
+            tau: self.tau,
+            fade: config.fade,
+            release: config.ramp_down,
+        })
+    }
+
+    fn command(&mut self, sensed: &Sensed, tool: &ToolState, touch: &Touch, dt: f64) -> Command {
+        let felt = Felt {
+            wrench: self.mapping.wrench(&touch.wrench, &tool.lever),
+            stiffness: self.mapping.stiffness(&touch.stiffness, &tool.lever),
+            damping: self.mapping.stiffness(&touch.damping, &tool.lever),
+        };
+        let rendered = if touch.touched > 0 {
+            coupling::render(&self.caps, &felt)
+        } else {
+            Rendered { wrench: Wrench::ZERO, factor: 1.0 }
+        };
+        let config = &self.end.config;
+        let situation = super::arming::Situation {
+            dt,
+            small: rendered.wrench.force.norm() <= config.gate_force
+                && rendered.wrench.torque.norm() <= config.gate_torque,
+            scene: self.tool.is_some(),
+            fresh: sensed.fresh,
+            clutched: self.mapping.clutched(),
+        };
+        let gain = self.arming.step(&situation, config);
+        let mut wanted = self.arming.frozen().unwrap_or(rendered.wrench);
+        if self.gravity && self.arming.frozen().is_none() {
+            wanted += self.sense.gravity();
+        }
+        let limits = self.limits.lowered(self.arming.lowered.force, self.arming.lowered.torque);
+        let mut flags = 0;
+        let wrench = match guard::output(&limits, &self.last, &wanted, gain) {
+            Ok(out) => {
+                flags |= flag(out.saturated, FLAG_SATURATED) | flag(out.slewed, FLAG_SLEW);
+                out.wrench
+            }
+            Err(guard::NonFinite) => {
+                self.arming.fail(Fault::NonFiniteForce);
+                Wrench::ZERO
+            }
+        };
+        let zero = self.arming.zero(&situation, touch.touched > 0, touch.stopped);
+        let stopping = self.end.flags.stopping() && self.arming.state() == ServoState::Idle;
+        Command {
+            wrench: if self.arming.gain() > 0.0 { wrench } else { Wrench::ZERO },
+            stiffness: if touch.touched > 0 { coupling::translational(&felt.stiffness) } else { 0.0 },
+            rendered,
+            gain: self.arming.gain(),
+            zero: if stopping { ZeroReason::Shutdown } else { zero },
+            flags,
+        }
+    }
+
+    /// Writes the command, or zero by the device's own means where it takes nothing else.
+    fn write(&mut self, device: &mut dyn Device, now: u64, wrench: Wrench) -> Accepted {
+        const NOTHING: Accepted = Accepted { applied: Wrench::ZERO, saturated: false };
+        self.last = Wrench::ZERO;
+        if self.arming.state() == ServoState::Fault || device.lifecycle() != Lifecycle::Ready {
+            device.zero(now);
+            return NOTHING;
+        }
+        match device.write(now, &wrench) {
+            Ok(accepted) => {
+                super::flags::add(&self.end.counters.writes, 1);
+                self.last = wrench;
+                accepted
+            }
+            Err(fault) => {
+                if self.arming.owned() {
+                    self.arming.fail(match fault {
+                        WriteFault::Gone => Fault::DeviceGone,
+                        WriteFault::NotReady | WriteFault::Failed => Fault::WriteFailed,
+                    });
+                }
+                device.zero(now);
+                NOTHING
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn record(
+        &mut self,
+        plan: Plan,
+        start: u64,
+        end: u64,
+        adopted: &Adopted,
+        sensed: &Sensed,
+        tool: &ToolState,
+        touch: &Touch,
+        command: &Command,
+        accepted: Accepted,
+    ) -> TickRecord {
+        let touching = touch.touched > 0;
+        let flags = adopted.flags
+            | sensed.flags
+            | command.flags
+            | flag(!touch.complete, FLAG_INCOMPLETE)
+            | flag(touch.deadline_hit, FLAG_DEADLINE)
+            | flag(accepted.saturated, FLAG_MOTOR_SATURATED)
+            | flag(command.rendered.factor < 1.0, FLAG_STIFFNESS_CAPPED)
+            | flag(touching && !self.touching, FLAG_CONTACT_BEGIN)
+            | flag(!touching && self.touching, FLAG_CONTACT_END);
+        self.touching = touching;
+        // A fault that the write itself met shows in this very record.
+        let failed = self.arming.state() == ServoState::Fault;
+        let felt = self.mapping.felt(&self.last, &tool.lever);
+        TickRecord {
+            tick: self.tick - 1,
+            planned_ns: plan.planned_ns,
+            wake_ns: start.saturating_sub(plan.planned_ns) as i64,
+            compute_ns: end.saturating_sub(start),
+            skipped: plan.skipped,
+            generation: adopted.generation,
+            motion_seq: adopted.motion_seq,
+            state: self.arming.state(),
+            zero: if failed { ZeroReason::Fault } else { command.zero },
+            fault: self.arming.fault(),
+            flags,
+            buttons: sensed.buttons,
+            sample_seq: sensed.seq,
+            lost: sensed.lost,
+            position: tool.pose.translation.vector.into(),
+            orientation: tool.pose.rotation.coords.into(),
+            velocity: tool.twist.linear.into(),
+            angular_velocity: tool.twist.angular.into(),
+            force: felt.force.into(),
+            torque: felt.torque.into(),
+            applied_force: accepted.applied.force.into(),
+            applied_torque: accepted.applied.torque.into(),
+            contact_force: touch.contact.force.into(),
+            depth: touch.depth,
+            distance: touch.distance,
+            stiffness: command.stiffness,
+            cap: command.rendered.factor,
+            ramp: if failed { 0.0 } else { command.gain },
+            work: touch.work,
+            queried: touch.queried,
+            touched: touch.touched,
+            deepest_object: touch.deepest_object,
+        }
+    }
+
+    fn push(&mut self, record: &TickRecord) {
+        let dropped = self.end.telemetry.push(*record).is_err();
+        self.end.counters.note(record, dropped, self.arming.owner());
+    }
+}
+
+/// The tick's wall-clock deadline.
+struct Until<'a> {
+    clock: &'a dyn Clock,
+    at: u64,
+}
+
+impl Deadline for Until<'_> {
+    fn passed(&self) -> bool {
+        self.clock.now_ns() >= self.at
+    }
+}
+
+#[inline]
+fn flag(on: bool, bit: u32) -> u32 {
+    if on { bit } else { 0 }
+}
+
+impl Servo {
+    /// Marks the thread's end for the counters: 1 stopped, 2 panicked.
+    pub(super) fn ended(&self, how: u32) {
+        self.end.counters.ended.store(how, std::sync::atomic::Ordering::Release);
+        self.end.counters.owner.store(0, Relaxed);
+    }
+}
