@@ -1,16 +1,251 @@
-//! `hapticd devices`.
+//! `hapticd devices`: what can be opened, with its limits, and what is plugged in.
 
+use super::exit;
+use crate::device::known::{self, Seen};
+use crate::device::profile::{Calibration, Profile, Workspace};
+use crate::device::registry::Registry;
+use comfy_table::{CellAlignment, Table};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Arguments of `hapticd devices`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Show one device: every limit, and the source of every number of its profile
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Directory of additional profiles (*.toml); they win over the built-in ones
+    #[arg(long, value_name = "DIR")]
+    profiles: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
 
 /// Runs `hapticd devices`.
 ///
 /// # Errors
 /// A message for the user.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args {} = args;
-    anyhow::bail!("`hapticd devices` is not built yet")
+    let registry = match &args.profiles {
+        Some(dir) => Registry::with_dir(dir)?,
+        None => Registry::builtin(),
+    };
+    let profiles: Vec<&Profile> = match &args.name {
+        None => registry.profiles().iter().map(AsRef::as_ref).collect(),
+        Some(name) => match registry.profiles().iter().find(|p| p.name == *name) {
+            Some(p) => vec![p],
+            None => anyhow::bail!("no device '{name}'; known: {}", registry.names().join(", ")),
+        },
+    };
+    let seen = if args.name.is_some() { Vec::new() } else { known::seen() };
+    if args.json {
+        let list: Vec<Value> = profiles.iter().map(|p| to_json(p, args.name.is_some())).collect();
+        let seen: Vec<Value> = seen.iter().map(seen_json).collect();
+        println!("{}", json!({ "devices": list, "seen": seen }));
+    } else if args.name.is_some() {
+        print!("{}", sheet(profiles[0]));
+    } else {
+        println!("{}\n\n{}", table(&profiles), seen_text(&seen));
+    }
+    Ok(exit::OK)
+}
+
+fn table(profiles: &[&Profile]) -> String {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING).set_header([
+        "NAME",
+        "SENSED",
+        "DRIVEN",
+        "FORCE N",
+        "TORQUE N·m",
+        "K N/m",
+        "B N·s/m",
+        "WORKSPACE mm",
+        "HOLDS TORQUE",
+        "CALIBRATION",
+    ]);
+    for p in profiles {
+        table.add_row([
+            p.name.clone(),
+            axes(&p.sensed),
+            axes(&p.actuated),
+            format!("{}", p.max_force),
+            if p.max_torque > 0.0 { format!("{}", p.max_torque) } else { "-".into() },
+            format!("{}", p.max_stiffness),
+            format!("{}", p.max_damping),
+            workspace(&p.workspace),
+            hold(p),
+            calibration(p).into(),
+        ]);
+    }
+    for column in 3..7 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let text = table.lines().map(|l| l.trim_end().to_string()).collect::<Vec<_>>().join("\n");
+    format!("{text}\n\nEvery device is simulated from its profile in this version.")
+}
+
+fn axes(on: &[bool; 6]) -> String {
+    let count = |s: &[bool]| s.iter().filter(|b| **b).count();
+    match (count(&on[..3]), count(&on[3..])) {
+        (3, 3) => "position, rotation".into(),
+        (3, 0) => "position".into(),
+        (p, r) => format!("{p} of position, {r} of rotation"),
+    }
+}
+
+fn workspace(w: &Workspace) -> String {
+    match w {
+        Workspace::Ball { radius } => format!("ball r {:.0}", radius * 1e3),
+        Workspace::Box { half } => {
+            let [x, y, z] = half.map(|h| h * 2e3);
+            format!("{x:.0} x {y:.0} x {z:.0}")
+        }
+    }
+}
+
+fn hold(p: &Profile) -> String {
+    p.torque_hold.map_or_else(|| "unknown".into(), |s| format!("{:.0} ms", s * 1e3))
+}
+
+fn calibration(p: &Profile) -> &'static str {
+    match p.calibration {
+        Calibration::None => "none",
+        Calibration::Homing => "homing",
+        Calibration::Reset => "reset pose",
+    }
+}
+
+/// One device: limits and the source of every number.
+fn sheet(p: &Profile) -> String {
+    let mut out = format!("{}\n{}\n\n{}\n\nSources\n", p.name, p.title, table(&[p]));
+    let width = p.sources.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+    for (key, source) in &p.sources {
+        let _ = writeln!(out, "  {key:width$}  {source}");
+    }
+    out
+}
+
+fn seen_text(seen: &[Seen]) -> String {
+    if seen.is_empty() {
+        return "Plugged in: no known haptic device.".into();
+    }
+    let mut out = String::from("Plugged in:\n");
+    for s in seen {
+        let serial = s.serial.as_deref().map(|s| format!(", serial {s}")).unwrap_or_default();
+        let (vendor, product) = (s.known.vendor, s.product);
+        let _ = writeln!(
+            out,
+            "  {:04x}:{product:04x}  {} ({}) at {}{serial}: seen, driver not in this version",
+            vendor, s.known.title, s.known.link, s.path
+        );
+        if let Some(profile) = s.known.profile {
+            let _ = writeln!(out, "             its simulation is '{profile}'");
+        }
+    }
+    out.trim_end().into()
+}
+
+fn to_json(p: &Profile, with_sources: bool) -> Value {
+    let shape = match p.workspace {
+        Workspace::Ball { radius } => json!({ "shape": "ball", "radius": radius }),
+        Workspace::Box { half } => json!({ "shape": "box", "half": half }),
+    };
+    let mut value = json!({
+        "name": p.name,
+        "title": p.title,
+        "driver": "simulated",
+        "sensed": p.sensed,
+        "actuated": p.actuated,
+        "max_force": p.max_force,
+        "max_torque": p.max_torque,
+        "continuous_force": p.continuous_force,
+        "max_stiffness": p.max_stiffness,
+        "max_rot_stiffness": p.max_rot_stiffness,
+        "max_damping": p.max_damping,
+        "max_rot_damping": p.max_rot_damping,
+        "max_velocity": p.max_velocity,
+        "max_angular_velocity": p.max_angular_velocity,
+        "workspace": shape,
+        "workspace_radius": p.workspace_radius,
+        "torque_hold": p.torque_hold,
+        "calibration": calibration(p),
+    });
+    if with_sources {
+        let sources: serde_json::Map<String, Value> =
+            p.sources.iter().map(|(k, s)| (k.clone(), Value::String(s.clone()))).collect();
+        value["sources"] = Value::Object(sources);
+    }
+    value
+}
+
+fn seen_json(s: &Seen) -> Value {
+    json!({
+        "vendor": format!("{:04x}", s.known.vendor),
+        "product": format!("{:04x}", s.product),
+        "title": s.known.title,
+        "link": s.known.link,
+        "serial": s.serial,
+        "path": s.path,
+        "driver": null,
+        "profile": s.known.profile,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::known::lookup;
+
+    #[test]
+    fn the_table_names_every_device_and_its_limits() {
+        let registry = Registry::builtin();
+        let profiles: Vec<&Profile> = registry.profiles().iter().map(AsRef::as_ref).collect();
+        let text = table(&profiles);
+        for p in &profiles {
+            let line =
+                text.lines().find(|l| l.trim_start().starts_with(&format!("{} ", p.name))).expect("a line");
+            let words: Vec<&str> = line.split_whitespace().collect();
+            assert!(words.contains(&p.max_force.to_string().as_str()), "{line}");
+            assert!(words.contains(&p.max_stiffness.to_string().as_str()), "{line}");
+        }
+        assert!(!text.contains("+--"), "a plain table");
+    }
+
+    #[test]
+    fn a_sheet_gives_the_source_of_every_number() {
+        let registry = Registry::builtin();
+        let p = registry.profile("novint-falcon").expect("shipped");
+        let text = sheet(&p);
+        assert!(p.sources.len() > 35);
+        assert!(text.contains("motors.max_code") && text.contains("caps at 4096"));
+    }
+
+    #[test]
+    fn json_carries_the_numbers_and_null_for_the_unknown() {
+        let registry = Registry::builtin();
+        let ideal = to_json(&registry.profile("ideal-6dof").expect("shipped"), false);
+        assert_eq!(ideal["torque_hold"], json!(0.1));
+        let falcon = to_json(&registry.profile("novint-falcon").expect("shipped"), true);
+        assert_eq!((&falcon["torque_hold"], &falcon["max_force"]), (&Value::Null, &json!(8.0)));
+        assert!(falcon["sources"]["delta.a"].as_str().is_some_and(|s| s.contains("libnifalcon")));
+    }
+
+    #[test]
+    fn a_device_without_driver_is_named_as_such() {
+        let known = *lookup(0x0403, 0xcb48).expect("known");
+        let seen = Seen { known, product: 0xcb48, serial: Some("X1".into()), path: "usb 1-2".into() };
+        let text = seen_text(std::slice::from_ref(&seen));
+        assert!(
+            text.contains("0403:cb48  Novint Falcon") && text.contains("driver not in this version"),
+            "{text}"
+        );
+        assert_eq!(seen_json(&seen)["driver"], Value::Null);
+        assert!(seen_text(&[]).contains("no known haptic device"));
+    }
 }

@@ -1,16 +1,143 @@
-//! `hapticd zero`.
+//! `hapticd zero`: command zero force to every configured device, whatever became of the daemon.
+//!
+//! `ExecStopPost=` runs it after each stop, clean or not. A simulated device lives in the daemon's process and is
+//! gone with it; what another process can still see is its probe page, which gets the zero. Exit code: 0 when the
+//! force is known to be zero, 1 otherwise.
 
+use super::exit;
+use crate::config::Config;
+use crate::device::registry::Registry;
+use crate::device::simulated::Probe;
+use crate::geometry::pose::Wrench;
+use anyhow::Context;
+use nix::time::{ClockId, clock_gettime};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Arguments of `hapticd zero`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Configuration file of the daemon; without it every key has its default
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Show what the motors last accepted and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
 
 /// Runs `hapticd zero`.
 ///
 /// # Errors
 /// A message for the user.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args {} = args;
-    anyhow::bail!("`hapticd zero` is not built yet")
+    let config = match &args.config {
+        Some(path) => {
+            Config::load(path).context("cannot tell which devices are configured, so none was zeroed")?
+        }
+        None => Config::default(),
+    };
+    let registry = match &config.device.profiles {
+        Some(dir) => Registry::with_dir(dir)?,
+        None => Registry::builtin(),
+    };
+    let name = &config.device.name;
+    if registry.profile(name).is_none() {
+        anyhow::bail!("no device '{name}'; known: {}", registry.names().join(", "));
+    }
+    // Every device of this version is simulated.
+    match &config.device.probe {
+        None => {
+            println!("{name}: simulated, without a probe page: it ended with the daemon, nothing to zero");
+            Ok(exit::OK)
+        }
+        Some(path) => page(name, path, args.dry_run),
+    }
+}
+
+fn page(name: &str, path: &Path, dry_run: bool) -> anyhow::Result<ExitCode> {
+    if !path.exists() {
+        println!("{name}: simulated, no probe page at {}: never opened, nothing to zero", path.display());
+        return Ok(exit::OK);
+    }
+    let probe = Probe::open(path)?;
+    let now = now_ns()?;
+    let before = probe.read();
+    println!(
+        "{name}: simulated, probe page {}: command {} of process {}, {}, {} ms ago{}",
+        path.display(),
+        before.count,
+        before.pid,
+        shown(&before.wrench),
+        now.saturating_sub(before.time_ns) / 1_000_000,
+        if before.wrench_at(now) == before.wrench { "" } else { " (the device has let go since)" },
+    );
+    if dry_run {
+        return Ok(if before.wrench_at(now) == Wrench::ZERO { exit::OK } else { exit::FAILED });
+    }
+    probe.record_zero(now);
+    let after = probe.read();
+    if after.is_zero() {
+        println!("{name}: zero commanded");
+        Ok(exit::OK)
+    } else {
+        println!("{name}: zero commanded, but process {} goes on writing: stop it first", after.pid);
+        Ok(exit::FAILED)
+    }
+}
+
+fn shown(w: &Wrench) -> String {
+    if *w == Wrench::ZERO {
+        return "zero".into();
+    }
+    format!("{:.3} N, {:.4} N·m", w.force.norm(), w.torque.norm())
+}
+
+/// Now on the servo's clock.
+fn now_ns() -> anyhow::Result<u64> {
+    let t = clock_gettime(ClockId::CLOCK_MONOTONIC).context("clock")?;
+    Ok(u64::try_from(t.tv_sec()).unwrap_or(0) * 1_000_000_000 + u64::try_from(t.tv_nsec()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::pose::Vec3;
+
+    fn args(dir: &Path, config: &str, dry_run: bool) -> Args {
+        let file = dir.join("hapticd.toml");
+        std::fs::write(&file, config).unwrap();
+        Args { config: Some(file), dry_run }
+    }
+
+    /// The page that a killed daemon leaves says how hard it pushed; afterwards it says zero.
+    #[test]
+    fn the_page_of_a_dead_daemon_is_zeroed() {
+        let dir = tempfile::tempdir().unwrap();
+        let page = dir.path().join("probe");
+        let probe = Probe::create(&page).unwrap();
+        let push = Wrench { force: Vec3::new(1.0, 2.0, 2.0), torque: Vec3::zeros() };
+        probe.record(now_ns().unwrap(), &push);
+        drop(probe);
+        let config = "[device]\nprobe = \"probe\"\n";
+        assert_eq!(run(args(dir.path(), config, true)).unwrap(), exit::FAILED);
+        assert_eq!(Probe::open(&page).unwrap().read().wrench, push, "a dry run changes nothing");
+        assert_eq!(run(args(dir.path(), config, false)).unwrap(), exit::OK);
+        let after = Probe::open(&page).unwrap().read();
+        assert!(after.is_zero());
+        assert_eq!((after.zeros, after.since_zero), (1, 0));
+        assert_eq!(run(args(dir.path(), config, true)).unwrap(), exit::OK);
+    }
+
+    #[test]
+    fn nothing_to_zero_is_no_failure_and_rubbish_is() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(run(args(dir.path(), "", false)).unwrap(), exit::OK);
+        assert_eq!(run(args(dir.path(), "[device]\nprobe = \"absent\"\n", false)).unwrap(), exit::OK);
+        std::fs::write(dir.path().join("rubbish"), vec![7u8; 8192]).unwrap();
+        let error = run(args(dir.path(), "[device]\nprobe = \"rubbish\"\n", false)).unwrap_err();
+        assert!(error.to_string().contains("magic"), "{error}");
+        let error = run(args(dir.path(), "[device]\nname = \"omega\"\n", false)).unwrap_err();
+        assert!(error.to_string().contains("novint-falcon"), "{error}");
+        assert!(run(args(dir.path(), "[device]\nnam = 3\n", false)).is_err());
+    }
 }

@@ -5,6 +5,7 @@
 
 pub mod dynamics;
 pub mod kinematics;
+pub mod known;
 pub mod profile;
 pub mod registry;
 pub mod simulated;

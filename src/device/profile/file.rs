@@ -448,14 +448,27 @@ fn joints(
             cx.at(m.max_code.value.span().start, format!("`motors.max_code` = {max_code}: must be positive"))
         );
     }
-    Ok((
-        Some(Encoders {
-            radians_per_count: ratio.map(|r| TAU / (counts * r)),
-            offset: cx.triple("encoders.offset", &e.offset, -TAU, TAU)?,
-            bits: cx.whole("encoders.bits", &e.bits, 8, 32)?,
-        }),
-        Some(Motors { torque_per_code: ratio.map(|r| torque * r), max_code }),
-    ))
+    let encoders = Encoders {
+        radians_per_count: ratio.map(|r| TAU / (counts * r)),
+        offset: cx.triple("encoders.offset", &e.offset, -TAU, TAU)?,
+        bits: cx.whole("encoders.bits", &e.bits, 8, 32)?,
+    };
+    let j = cx.need("joints", &raw.joints, why)?;
+    let (min, max) = (j.min.value.get_ref(), j.max.value.get_ref());
+    let room = f64::from(1u32 << (encoders.bits - 1));
+    for i in 0..3 {
+        let far = (min[i] - encoders.offset[i]).abs().max((max[i] - encoders.offset[i]).abs());
+        let counts = far / encoders.radians_per_count[i];
+        if counts >= room {
+            let message = format!(
+                "`encoders.bits` = {}: joint {} goes to {counts:.0} counts, the counter to {room}; it would wrap",
+                encoders.bits,
+                i + 1
+            );
+            return Err(cx.at(e.bits.value.span().start, message));
+        }
+    }
+    Ok((Some(encoders), Some(Motors { torque_per_code: ratio.map(|r| torque * r), max_code })))
 }
 
 fn dynamics(cx: &Context<'_>, raw: &Raw, kinematics: &Kinematics) -> Result<Dynamics> {
@@ -585,3 +598,6 @@ fn collect_sources(path: &str, table: &toml::Table, out: &mut Vec<(String, Strin
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -168,3 +168,6 @@ fn tremor(t: Tremor, seed: u64) -> (f64, [f64; 3], [f64; 3]) {
     let mut unit = || (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
     (t.amplitude, [0.93, 1.0, 1.07].map(|k| TAU * t.frequency * k), [unit(), unit(), unit()].map(|p| TAU * p))
 }
+
+#[cfg(test)]
+mod tests;

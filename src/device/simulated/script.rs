@@ -248,3 +248,6 @@ fn parse_hand(value: &toml::Value) -> Result<Hand, String> {
         Err("`hand`: every number must be between 0 and 1e6 (kg, N s/m, N/m)".into())
     }
 }
+
+#[cfg(test)]
+mod tests;
