@@ -7,9 +7,36 @@ use hapticd::device::simulated::probe::Reading;
 use hapticd::device::simulated::{Fault, FaultKind, Faults, Hand, HandScript, Probe};
 use hapticd::device::{Device, Lifecycle, ReadFault, WriteFault};
 use hapticd::geometry::pose::{Vec3, Wrench, pose_is_finite};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
+
+/// Counts this thread's allocations and releases.
+struct Counting;
+
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system allocator unchanged; the counter neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = CALLS.try_with(|c| c.set(c.get() + 1));
+        // SAFETY: the caller's promises are those that the system allocator asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        let _ = CALLS.try_with(|c| c.set(c.get() + 1));
+        // SAFETY: as above.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// A device under test with the witness at its motors.
 struct Bench {
@@ -466,5 +493,57 @@ fn the_probe_file_outlives_the_device() {
         assert_eq!(outside.read().wrench, applied, "{}", p.name);
         assert_eq!(outside.read().pid, std::process::id());
         assert_eq!(outside.read().torque_hold_ns.is_some(), p.torque_hold.is_some());
+    });
+}
+
+/// read, write, zero and the getters allocate and free nothing, whatever happens: motion, drops, faults, gaps, saturation,
+/// delay, unplugging.
+#[test]
+fn nothing_is_allocated_between_open_and_close() {
+    let calls = || CALLS.with(Cell::get);
+    let before = calls();
+    drop(std::hint::black_box(Box::new(1)));
+    assert_eq!(calls(), before + 2, "the counter counts");
+    each(|p| {
+        let hand = HandScript::parse(
+            "hand = 'normal'\nlet_go = 1.2\nrepeat = true\ntremor = { amplitude = 0.0002, frequency = 9.0 }\n\
+             [[keyframe]]\ntime = 0.0\nposition = [0.0, 0.0, 0.0]\n\
+             [[keyframe]]\ntime = 0.2\nposition = [0.02, -0.02, 0.02]\nrotation_deg = [10.0, 0.0, 30.0]\n\
+             [[keyframe]]\ntime = 0.4\nposition = [-0.02, 0.01, 0.0]\n",
+        )
+        .expect("script");
+        let list = [
+            Fault::between(FaultKind::Stale, 0.1, 0.105),
+            Fault::between(FaultKind::Garbled, 0.2, 0.205),
+            Fault::between(FaultKind::Duplicate, 0.3, 0.305),
+            Fault::between(FaultKind::NanPose, 0.4, 0.405),
+            Fault::between(FaultKind::Spike, 0.5, 0.505),
+            Fault::between(FaultKind::FailWrites, 0.6, 0.605),
+            Fault::between(FaultKind::LoseCalibration, 1.0, 1.005),
+            Fault::from(FaultKind::Unplug, 1.5),
+        ];
+        let options = OpenOptions {
+            hand,
+            faults: Faults(list.to_vec()),
+            drop_rate: 0.05,
+            delays: Some((2, 2)),
+            ..OpenOptions::default()
+        };
+        let mut b = Bench::ready(&p.name, options);
+        let before = calls();
+        let (mut good, mut bad) = (0, 0);
+        for k in 0..2000u64 {
+            let now = if k < 1800 { k * MS } else { k * MS + 3_600_000 * MS };
+            let read = b.device.read(now);
+            let size = if k % 50 == 0 { 1e6 } else { 1.0 };
+            let write = b.device.write(now, &push().scaled(size));
+            if k % 97 == 0 {
+                b.device.zero(now);
+            }
+            let _ = (b.device.lifecycle(), b.device.io_mode(), b.device.profile().max_force);
+            if read.is_ok() && write.is_ok() { good += 1 } else { bad += 1 }
+        }
+        assert_eq!(calls(), before, "{}", p.name);
+        assert!(good > 700 && bad > 500, "{}: {good} good, {bad} bad ticks", p.name);
     });
 }

@@ -38,7 +38,7 @@ impl Housing {
     /// Force on the tool point (N): a spring and a damper that push inwards, never outwards.
     pub fn force(&self, tip: &Vec3, velocity: &Vec3) -> Vec3 {
         let distance = tip.norm();
-        if !(distance > self.radius) {
+        if distance <= self.radius || distance.is_nan() {
             return Vec3::zeros();
         }
         let outward = tip / distance;

@@ -156,3 +156,72 @@ impl Registry {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDEAL: &str = include_str!("../../devices/ideal-6dof.toml");
+
+    #[test]
+    fn every_shipped_file_is_a_device_named_like_its_file() {
+        let registry = Registry::builtin();
+        let mut files: Vec<&str> = SHIPPED.iter().map(|(f, _)| f.trim_end_matches(".toml")).collect();
+        files.sort_unstable();
+        assert_eq!(registry.names(), files);
+        let on_disk = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/devices"))
+            .expect("devices/")
+            .filter(|e| e.as_ref().is_ok_and(|e| e.path().extension().is_some_and(|x| x == "toml")))
+            .count();
+        assert_eq!(on_disk, SHIPPED.len(), "a profile in devices/ is not built in");
+    }
+
+    #[test]
+    fn a_directory_replaces_and_adds() {
+        let dir = tempfile::tempdir().expect("dir");
+        std::fs::write(dir.path().join("a.toml"), IDEAL.replace("value = 20.0", "value = 5.0"))
+            .expect("write");
+        std::fs::write(dir.path().join("b.toml"), IDEAL.replace("name = \"ideal-6dof\"", "name = \"mine\""))
+            .expect("write");
+        std::fs::write(dir.path().join("README"), "no profile").expect("write");
+        let registry = Registry::with_dir(dir.path()).expect("reads");
+        assert_eq!(registry.profile("ideal-6dof").expect("there").max_force, 5.0);
+        assert!(registry.open("mine", &OpenOptions::default()).is_ok());
+        assert!(registry.profile("novint-falcon").is_some());
+    }
+
+    #[test]
+    fn a_bad_directory_is_refused_with_file_and_line() {
+        let fail = |dir: &Path| match Registry::with_dir(dir) {
+            Ok(_) => panic!("accepted"),
+            Err(e) => e.to_string(),
+        };
+        let dir = tempfile::tempdir().expect("dir");
+        assert!(fail(&dir.path().join("absent")).contains("absent"));
+        std::fs::write(dir.path().join("a.toml"), IDEAL).expect("write");
+        std::fs::write(dir.path().join("b.toml"), IDEAL).expect("write");
+        let e = fail(dir.path());
+        assert!(e.contains("b.toml") && e.contains("also in"), "{e}");
+        std::fs::write(dir.path().join("b.toml"), format!("speed = 3\n{IDEAL}")).expect("write");
+        let e = fail(dir.path());
+        assert!(e.contains("b.toml:1:") && e.contains("speed"), "{e}");
+        std::fs::write(dir.path().join("b.toml"), [0xff, 0xfe]).expect("write");
+        assert!(fail(dir.path()).contains("b.toml"));
+        std::fs::write(dir.path().join("b.toml"), vec![b'#'; MAX_FILE as usize + 1]).expect("write");
+        assert!(fail(dir.path()).contains("at most"));
+        std::fs::remove_file(dir.path().join("b.toml")).expect("remove");
+        std::fs::create_dir(dir.path().join("b.toml")).expect("mkdir");
+        assert!(fail(dir.path()).contains("regular file"));
+    }
+
+    #[test]
+    fn a_probe_that_cannot_be_made_says_where() {
+        let options =
+            OpenOptions { probe_path: Some(PathBuf::from("/nonexistent/probe")), ..OpenOptions::default() };
+        let e = match Registry::builtin().open("ideal-6dof", &options) {
+            Ok(_) => panic!("opened"),
+            Err(e) => e.to_string(),
+        };
+        assert!(e.contains("/nonexistent/probe"), "{e}");
+    }
+}

@@ -116,7 +116,8 @@ pub struct SimulatedDevice {
     read_delay: u32,
     write_delay_ns: u64,
     active: Command,
-    last_write_ns: u64,
+    /// When the device lets go of its torque, ns; `u64::MAX` = never, or nothing to let go of.
+    release_ns: u64,
     last: Option<Sample>,
     seq: u64,
     lost: u32,
@@ -198,7 +199,7 @@ impl SimulatedDevice {
             read_delay,
             write_delay_ns: u64::from(write_delay) * SAMPLE_PERIOD_NS,
             active: Command::ZERO,
-            last_write_ns: 0,
+            release_ns: u64::MAX,
             last: None,
             seq: 0,
             lost: 0,
@@ -234,7 +235,7 @@ impl SimulatedDevice {
 
     /// Servo time of the plant's present, ns.
     fn plant_ns(&self) -> u64 {
-        self.base_ns.unwrap_or(0) + self.steps * STEP_NS
+        self.base_ns.unwrap_or(0).saturating_add(self.steps * STEP_NS)
     }
 
     /// Integrates up to `now_ns`. Real-time safe: bounded work.
@@ -244,7 +245,7 @@ impl SimulatedDevice {
         let mut due = target.saturating_sub(self.steps);
         if due > MAX_STEPS {
             let skipped = (due - MAX_STEPS) * STEP_NS;
-            self.base_ns = Some(base + skipped);
+            self.base_ns = Some(base.saturating_add(skipped));
             self.lost =
                 self.lost.saturating_add(u32::try_from(skipped / SAMPLE_PERIOD_NS).unwrap_or(u32::MAX));
             due = MAX_STEPS;
@@ -265,10 +266,8 @@ impl SimulatedDevice {
             self.active = command;
             self.probe.record(at, &command.wrench);
         }
-        if let Some(hold) = self.hold_ns
-            && !self.active.is_zero()
-            && now.saturating_sub(self.last_write_ns) > hold
-        {
+        if now > self.release_ns {
+            self.release_ns = u64::MAX;
             self.active = Command::ZERO;
             self.probe.record(now, &Wrench::ZERO);
         }
@@ -334,12 +333,15 @@ impl SimulatedDevice {
     }
 
     fn accept(&mut self, now_ns: u64, command: Command) {
-        self.last_write_ns = now_ns;
+        self.release_ns = match self.hold_ns {
+            Some(hold) => now_ns.saturating_add(self.write_delay_ns).saturating_add(hold),
+            None => u64::MAX,
+        };
         if self.write_delay_ns == 0 {
             self.active = command;
             self.probe.record(now_ns, &command.wrench);
         } else {
-            self.queue.push(now_ns + self.write_delay_ns, command);
+            self.queue.push(now_ns.saturating_add(self.write_delay_ns), command);
         }
     }
 }
@@ -480,7 +482,6 @@ impl Device for SimulatedDevice {
         }
         self.queue.clear();
         self.active = Command::ZERO;
-        self.last_write_ns = now_ns;
         self.probe.record_zero(now_ns);
     }
 }

@@ -66,7 +66,7 @@ impl Delta {
             let reach = x.hypot(p.z);
             // a (X cos theta + z sin theta) = (X^2 + z^2 + a^2 - rho^2) / 2
             let cos = (x * x + p.z * p.z + self.a * self.a - rho * rho) / (2.0 * self.a * reach);
-            if !(cos.abs() <= 1.0) {
+            if !(-1.0..=1.0).contains(&cos) {
                 return None;
             }
             q[i] = p.z.atan2(x) - cos.acos();
@@ -79,7 +79,7 @@ impl Delta {
     fn residual(&self, i: usize, theta: (f64, f64), p: &Vec3) -> Option<(f64, Vec3, f64)> {
         let (x, l) = self.leg(i, p);
         let w2 = self.b * self.b - l * l;
-        if !(w2 > 0.0) {
+        if w2 <= 0.0 || w2.is_nan() {
             return None;
         }
         let w = w2.sqrt();
@@ -107,7 +107,7 @@ impl Delta {
         let (ab, ac) = (k[1] - k[0], k[2] - k[0]);
         let n = ab.cross(&ac);
         let n2 = n.norm_squared();
-        if !(n2 > 1e-16) {
+        if n2 <= 1e-16 || n2.is_nan() {
             return None;
         }
         let centre = (n.cross(&ab) * ac.norm_squared() + ac.cross(&n) * ab.norm_squared()) / (2.0 * n2);
@@ -159,30 +159,33 @@ impl Delta {
     /// d p / d theta in the mechanism's frame, at arm angles and the tool point that belongs to them. `None` when
     /// singular.
     pub fn jacobian(&self, q: &Vec3, p: &Vec3) -> Option<Matrix3<f64>> {
-        let mut j = Matrix3::zeros();
+        self.gradients(&[q.x.sin_cos(), q.y.sin_cos(), q.z.sin_cos()], p).map(|(_, jacobian)| jacobian)
+    }
+
+    /// Inverse of the residuals' derivative with respect to p, and the Jacobian.
+    fn gradients(&self, trig: &[(f64, f64); 3], p: &Vec3) -> Option<(Matrix3<f64>, Matrix3<f64>)> {
+        let mut g = Matrix3::zeros();
         let mut d = Vec3::zeros();
         for i in 0..3 {
-            let (_, gradient, dtheta) = self.residual(i, q[i].sin_cos(), p)?;
-            j.set_row(i, &gradient.transpose());
+            let (_, gradient, dtheta) = self.residual(i, trig[i], p)?;
+            g.set_row(i, &gradient.transpose());
             d[i] = dtheta;
         }
         // Implicit functions: G dp + D dtheta = 0.
-        let inverse = j.try_inverse()?;
+        let inverse = g.try_inverse()?;
         let jacobian = -inverse * Matrix3::from_diagonal(&d);
-        jacobian.iter().all(|v| v.is_finite()).then_some(jacobian)
+        jacobian.iter().all(|v| v.is_finite()).then_some((inverse, jacobian))
     }
 
     /// [`Delta::jacobian`] and the tool's acceleration at zero arm acceleration, Jdot w (m/s²), for arm speeds `w`
     /// (rad/s).
     pub fn motion(&self, q: &Vec3, w: &Vec3, p: &Vec3) -> Option<(Matrix3<f64>, Vec3)> {
-        let jacobian = self.jacobian(q, p)?;
+        let trig = [q.x.sin_cos(), q.y.sin_cos(), q.z.sin_cos()];
+        let (inverse, jacobian) = self.gradients(&trig, p)?;
         let v = jacobian * w;
-        let mut g = Matrix3::zeros();
         let mut second = Vec3::zeros();
         for i in 0..3 {
-            let (sin, cos) = q[i].sin_cos();
-            let (_, gradient, _) = self.residual(i, (sin, cos), p)?;
-            g.set_row(i, &gradient.transpose());
+            let (sin, cos) = trig[i];
             // Second derivative of the residual along (v, w) with all accelerations zero.
             let (x, l) = self.leg(i, p);
             let [c, s] = self.legs[i];
@@ -196,6 +199,6 @@ impl Delta {
             second[i] = dud * dud + dzd * dzd - rhod * rhod + self.a * w[i] * w[i] * (du * cos + dz * sin)
                 - (self.de + width) * rhodd;
         }
-        Some((jacobian, -(g.try_inverse()? * second)))
+        Some((jacobian, -(inverse * second)))
     }
 }

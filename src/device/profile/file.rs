@@ -1,5 +1,7 @@
 //! `devices/*.toml` -> [`Profile`]: strict, every number with its source.
 
+mod raw;
+
 use super::{Calibration, Encoders, Gimbal, MAX_DELAY, Motors, Profile, ProfileError, Transport, Workspace};
 use crate::device::dynamics::{Dynamics, Friction, Housing, Inertia, SerialInertia};
 use crate::device::kinematics::delta::Delta;
@@ -7,191 +9,8 @@ use crate::device::kinematics::serial::Serial3R;
 use crate::device::kinematics::{Kinematics, Mount};
 use crate::geometry::pose::Vec3;
 use nalgebra::Matrix3;
-use serde::Deserialize;
+use raw::{Raw, RawArm, RawInertia, RawWorkspace, Sourced};
 use std::f64::consts::TAU;
-use toml::Spanned;
-
-/// `{ value = ..., source = "..." }`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Sourced<T> {
-    value: Spanned<T>,
-    source: Spanned<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Raw {
-    name: Spanned<String>,
-    title: String,
-    kinematics: Spanned<String>,
-    calibration: Spanned<String>,
-    axes: Axes,
-    limits: Limits,
-    workspace: RawWorkspace,
-    joints: Option<Joints>,
-    delta: Option<RawDelta>,
-    serial3r: Option<RawSerial>,
-    encoders: Option<RawEncoders>,
-    motors: Option<RawMotors>,
-    gimbal: Option<RawGimbal>,
-    inertia: RawInertia,
-    friction: RawFriction,
-    stops: Stops,
-    housing: Option<RawHousing>,
-    transport: RawTransport,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Axes {
-    sensed: Sourced<[bool; 6]>,
-    actuated: Sourced<[bool; 6]>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Limits {
-    max_force: Sourced<f64>,
-    max_torque: Sourced<f64>,
-    continuous_force: Option<Sourced<f64>>,
-    max_stiffness: Sourced<f64>,
-    max_rot_stiffness: Sourced<f64>,
-    max_damping: Sourced<f64>,
-    max_rot_damping: Sourced<f64>,
-    max_velocity: Sourced<f64>,
-    max_angular_velocity: Sourced<f64>,
-    torque_hold: Option<Sourced<f64>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawWorkspace {
-    shape: Spanned<String>,
-    radius: Option<Sourced<f64>>,
-    half: Option<Sourced<[f64; 3]>>,
-    origin: Option<Sourced<[f64; 3]>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Joints {
-    ratio: Sourced<[f64; 3]>,
-    min: Sourced<[f64; 3]>,
-    max: Sourced<[f64; 3]>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawDelta {
-    a: Sourced<f64>,
-    b: Sourced<f64>,
-    c: Sourced<f64>,
-    d: Sourced<f64>,
-    e: Sourced<f64>,
-    r: Sourced<f64>,
-    lateral: Sourced<f64>,
-    azimuths: Sourced<[f64; 3]>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawSerial {
-    l1: Sourced<f64>,
-    l2: Sourced<f64>,
-    elbow_min: Sourced<f64>,
-    elbow_max: Sourced<f64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawEncoders {
-    counts_per_turn: Sourced<f64>,
-    offset: Sourced<[f64; 3]>,
-    bits: Sourced<u32>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawMotors {
-    torque_per_code: Sourced<f64>,
-    max_code: Sourced<i32>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawGimbal {
-    min: Sourced<[f64; 3]>,
-    max: Sourced<[f64; 3]>,
-    resolution: Sourced<f64>,
-    noise: Sourced<f64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawInertia {
-    gravity: Sourced<f64>,
-    // ideal
-    mass: Option<Sourced<f64>>,
-    rot_inertia: Option<Sourced<f64>>,
-    rot_viscous: Option<Sourced<f64>>,
-    // delta
-    arm_inertia: Option<Sourced<f64>>,
-    arm_moment: Option<Sourced<f64>>,
-    // delta and serial
-    tip_mass: Option<Sourced<f64>>,
-    // serial
-    rotor: Option<Sourced<f64>>,
-    arm: Option<RawArm>,
-}
-
-/// Bodies of the parallelogram arm, named as by Cavusoglu et al. (2002).
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawArm {
-    l3: Sourced<f64>,
-    l5: Sourced<f64>,
-    l6: Sourced<f64>,
-    mass_a: Sourced<f64>,
-    mass_c: Sourced<f64>,
-    mass_be: Sourced<f64>,
-    mass_df: Sourced<f64>,
-    inertia_a: Sourced<[f64; 3]>,
-    inertia_c: Sourced<[f64; 3]>,
-    inertia_be: Sourced<[f64; 3]>,
-    inertia_df: Sourced<[f64; 3]>,
-    inertia_base: Sourced<f64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawFriction {
-    coulomb: Sourced<[f64; 3]>,
-    stiction: Sourced<[f64; 3]>,
-    viscous: Sourced<[f64; 3]>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Stops {
-    stiffness: Sourced<f64>,
-    damping: Sourced<f64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawHousing {
-    radius: Sourced<f64>,
-    stiffness: Sourced<f64>,
-    damping: Sourced<f64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawTransport {
-    read_delay: Sourced<u32>,
-    write_delay: Sourced<u32>,
-}
 
 /// File name and text, for errors.
 struct Context<'a> {
@@ -290,12 +109,19 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Profile> {
     let workspace = workspace(&cx, &raw.workspace)?;
     let gimbal = match &raw.gimbal {
         None => None,
-        Some(g) => Some(Gimbal {
-            min: cx.triple("gimbal.min", &g.min, -TAU * 2.0, TAU * 2.0)?,
-            max: cx.triple("gimbal.max", &g.max, -TAU * 2.0, TAU * 2.0)?,
-            resolution: cx.number("gimbal.resolution", &g.resolution, 0.0, 1.0)?,
-            noise: cx.number("gimbal.noise", &g.noise, 0.0, 1.0)?,
-        }),
+        Some(g) => {
+            let min = cx.triple("gimbal.min", &g.min, -TAU * 2.0, TAU * 2.0)?;
+            let max = cx.triple("gimbal.max", &g.max, -TAU * 2.0, TAU * 2.0)?;
+            if (0..3).any(|i| min[i] >= max[i]) {
+                return Err(cx.at(g.max.value.span().start, "`gimbal.max` must be above `gimbal.min`".into()));
+            }
+            Some(Gimbal {
+                min,
+                max,
+                resolution: cx.number("gimbal.resolution", &g.resolution, 0.0, 1.0)?,
+                noise: cx.number("gimbal.noise", &g.noise, 0.0, 1.0)?,
+            })
+        }
     };
     let l = &raw.limits;
     let optional = |key: &str, raw: &Option<Sourced<f64>>, low: f64| match raw {
@@ -404,13 +230,19 @@ fn kinematics(cx: &Context<'_>, raw: &Raw) -> Result<Kinematics> {
             cx.refuse("delta", &raw.delta, &why)?;
             let s = cx.need("serial3r", &raw.serial3r, &why)?;
             let (min, max) = limits()?;
+            let elbow_min = cx.number("serial3r.elbow_min", &s.elbow_min, -TAU, TAU)?;
+            let elbow_max = cx.number("serial3r.elbow_max", &s.elbow_max, -TAU, TAU)?;
+            if elbow_min >= elbow_max {
+                let message = "`serial3r.elbow_max` must be above `serial3r.elbow_min`".to_string();
+                return Err(cx.at(s.elbow_max.value.span().start, message));
+            }
             Ok(Kinematics::Serial3R(Serial3R {
                 l1: cx.number("serial3r.l1", &s.l1, 1e-3, 10.0)?,
                 l2: cx.number("serial3r.l2", &s.l2, 1e-3, 10.0)?,
                 min,
                 max,
-                elbow_min: cx.number("serial3r.elbow_min", &s.elbow_min, -TAU, TAU)?,
-                elbow_max: cx.number("serial3r.elbow_max", &s.elbow_max, -TAU, TAU)?,
+                elbow_min,
+                elbow_max,
                 // Mechanism x (forwards, to the user) -> device z, y -> x, z (up) -> y.
                 mount: Mount {
                     origin: origin()?,

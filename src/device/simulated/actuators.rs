@@ -15,10 +15,6 @@ pub(super) struct Command {
 
 impl Command {
     pub const ZERO: Self = Self { wrench: Wrench::ZERO, torque: Vec3::new(0.0, 0.0, 0.0) };
-
-    pub fn is_zero(&self) -> bool {
-        self.wrench == Wrench::ZERO && self.torque == Vec3::zeros()
-    }
 }
 
 /// The command that a driver sends for a finite wrench when the joints were measured at `joints`; true when it had

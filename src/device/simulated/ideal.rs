@@ -194,9 +194,13 @@ fn rotation_vector(q: &UnitQuaternion<f64>) -> Vec3 {
     let (v, w) = (q.imag(), q.w);
     let (v, w) = if w < 0.0 { (-v, -w) } else { (v, w) };
     let s2 = v.norm_squared();
-    if s2 < 1e-8 {
-        // 2 asin(s)/s = 2 (1 + s^2/6 + 3 s^4/40 + ...)
-        return v * (2.0 + s2 * (1.0 / 3.0 + s2 * 0.15));
+    if s2 < 0.005 {
+        // 2 asin(s)/s = 2 (1 + s^2/6 + 3 s^4/40 + 15 s^6/336 + 105 s^8/3456 + 945 s^10/42240 + ...); what is left out is
+        // below 1e-15 at 0.14 rad.
+        let c =
+            [2.0, 1.0 / 3.0, 3.0 / 20.0, 15.0 / 168.0, 105.0 / 1728.0, 945.0 / 21120.0, 10395.0 / 299_520.0];
+        let series = c.iter().rev().fold(0.0, |sum, c| sum * s2 + c);
+        return v * series;
     }
     let s = s2.sqrt();
     v * (2.0 * s.atan2(w) / s)

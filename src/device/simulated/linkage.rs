@@ -179,8 +179,8 @@ impl Linkage {
         if let Some(g) = &self.gimbal {
             let wrist = self.kinematics.wrist(&self.state.joints);
             let mut angles = gimbal::angles(&(wrist.inverse() * rotation));
-            for i in 0..3 {
-                angles[i] = angles[i].clamp(g.min[i], g.max[i]);
+            for (angle, (min, max)) in angles.iter_mut().zip(g.min.iter().zip(&g.max)) {
+                *angle = angle.clamp(*min, *max);
             }
             self.wrist = angles;
             self.state.wrist = angles;

@@ -3,7 +3,7 @@
 
 use super::script::{HandScript, Tremor};
 use crate::geometry::pose::{Pose, Vec3};
-use nalgebra::UnitQuaternion;
+use nalgebra::{Quaternion, UnitQuaternion};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::f64::consts::TAU;
@@ -45,8 +45,10 @@ struct Segment {
     rate: f64,
     from: Pose,
     delta: Vec3,
-    /// Rotation vector from start to end, device axes.
+    /// Rotation vector from start to end, device axes, its direction and half its length.
     turn: Vec3,
+    axis: Vec3,
+    half_angle: f64,
 }
 
 /// A path ready for evaluation.
@@ -72,12 +74,16 @@ impl Path {
         let mut segments = Vec::with_capacity(frames.len());
         for pair in frames.windows(2) {
             let (a, b) = (&pair[0], &pair[1]);
+            let turn = (b.pose.rotation * a.pose.rotation.inverse()).scaled_axis();
+            let angle = turn.norm();
             segments.push(Segment {
                 start: a.time,
                 rate: 1.0 / (b.time - a.time),
                 from: a.pose,
                 delta: b.pose.translation.vector - a.pose.translation.vector,
-                turn: (b.pose.rotation * a.pose.rotation.inverse()).scaled_axis(),
+                turn,
+                axis: if angle > 0.0 { turn / angle } else { Vec3::zeros() },
+                half_angle: 0.5 * angle,
             });
         }
         Self {
@@ -101,7 +107,8 @@ impl Path {
     pub fn at(&mut self, t: f64) -> Target {
         let mut local = t;
         if self.repeat && t > self.end {
-            local = self.start + (t - self.start) % (self.end - self.start);
+            let (since, period) = (t - self.start, self.end - self.start);
+            local = self.start + (since - period * (since / period).floor());
         }
         let mut target = if local <= self.start || self.segments.is_empty() {
             Target::at_rest(&self.first)
@@ -146,16 +153,15 @@ impl Segment {
         let s = u * u * u * (10.0 + u * (6.0 * u - 15.0));
         let ds = 30.0 * u * u * (1.0 - u) * (1.0 - u) * self.rate;
         let dds = 60.0 * u * (1.0 - u) * (1.0 - 2.0 * u) * self.rate * self.rate;
-        let still = self.turn == Vec3::zeros();
+        let turned = || {
+            let (sin, cos) = (self.half_angle * s).sin_cos();
+            UnitQuaternion::new_unchecked(Quaternion::from_parts(cos, self.axis * sin))
+        };
         Target {
             position: self.from.translation.vector + self.delta * s,
             velocity: self.delta * ds,
             acceleration: self.delta * dds,
-            rotation: if still {
-                self.from.rotation
-            } else {
-                UnitQuaternion::new(self.turn * s) * self.from.rotation
-            },
+            rotation: if self.half_angle > 0.0 { turned() * self.from.rotation } else { self.from.rotation },
             angular_velocity: self.turn * ds,
             angular_acceleration: self.turn * dds,
         }

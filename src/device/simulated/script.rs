@@ -183,7 +183,7 @@ impl HandScript {
             if keyframes.last().is_some_and(|last| v.time - last.time < 1e-3) {
                 return Err(fail("`time` must be at least 1 ms after the keyframe before"));
             }
-            if v.position.iter().any(|p| !(p.abs() <= 10.0)) {
+            if v.position.iter().any(|p| !(-10.0..=10.0).contains(p)) {
                 return Err(fail("`position` must be within 10 m of the device's origin (metres!)"));
             }
             let rotation = match (v.orientation, v.rotation_deg) {
@@ -191,13 +191,13 @@ impl HandScript {
                 (None, None) => UnitQuaternion::identity(),
                 (Some(q), None) => {
                     let q = Quaternion::new(q[3], q[0], q[1], q[2]);
-                    if !((q.norm() - 1.0).abs() < 1e-3) {
+                    if !(0.999..=1.001).contains(&q.norm()) {
                         return Err(fail("`orientation` (x y z w) must have length 1"));
                     }
                     UnitQuaternion::from_quaternion(q)
                 }
                 (None, Some(d)) => {
-                    if d.iter().any(|a| !(a.abs() <= 3600.0)) {
+                    if d.iter().any(|a| !(-3600.0..=3600.0).contains(a)) {
                         return Err(fail("`rotation_deg` must be within 3600 degrees"));
                     }
                     UnitQuaternion::new(Vec3::from(d.map(f64::to_radians)))
