@@ -114,6 +114,9 @@ impl Arming {
     fn go(&mut self, event: Event) {
         let before = self.state;
         self.state = next(self.state, event);
+        if self.state == before {
+            return;
+        }
         if owned(before) && !owned(self.state) {
             self.left = self.leaving.take().unwrap_or(ZeroReason::NotArmed);
             self.owner = 0;

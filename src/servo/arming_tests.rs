@@ -17,7 +17,10 @@ fn armed() -> Arming {
 
 fn rendering() -> Arming {
     let mut a = armed();
-    let ticks = (1..2000).find(|_| a.step(&ON, &config()) >= 1.0);
+    let ticks = (1..2000).find(|_| {
+        a.device(Lifecycle::Ready);
+        a.step(&ON, &config()) >= 1.0
+    });
     assert!(ticks.is_some_and(|n| n >= 50 + 300), "gate and ramp take their time: {ticks:?}");
     assert_eq!(a.state(), ServoState::Rendering);
     a

@@ -1,0 +1,21 @@
+//! The servo as a whole: the real tick on the virtual clock against devices and scenes, and the proofs that it neither
+//! touches the heap nor the kernel.
+
+#[path = "servo/device.rs"]
+mod device;
+#[path = "servo/fade.rs"]
+mod fade;
+#[path = "servo/faults.rs"]
+mod faults;
+#[path = "servo/heap.rs"]
+mod heap;
+#[path = "servo/lifecycle.rs"]
+mod lifecycle;
+#[path = "servo/many.rs"]
+mod many;
+#[path = "servo/world.rs"]
+mod world;
+
+/// Counts heap operations of every thread of this test binary.
+#[global_allocator]
+static ALLOCATOR: hapticd::servo::heap::CountingAllocator = hapticd::servo::heap::CountingAllocator;

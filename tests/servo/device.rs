@@ -1,0 +1,103 @@
+//! A device on strings: it is where the test puts it, and it keeps what it was told to do.
+
+use hapticd::device::profile::Profile;
+use hapticd::device::registry::Registry;
+use hapticd::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault};
+use hapticd::geometry::{Pose, Vec3, Wrench};
+use std::sync::{Arc, Mutex};
+
+#[derive(Clone, Debug)]
+pub struct State {
+    pub pose: Pose,
+    pub lifecycle: Lifecycle,
+    pub read: Option<ReadFault>,
+    pub write: Option<WriteFault>,
+    /// Samples keep their number: nothing new arrives.
+    pub frozen: bool,
+    /// Panics in the next read.
+    pub panic: bool,
+    pub seq: u64,
+    /// Last accepted command, and when.
+    pub command: Wrench,
+    pub at_ns: u64,
+    pub zeros: u32,
+}
+
+/// Shared between test and servo.
+#[derive(Clone, Debug)]
+pub struct Puppet {
+    profile: Arc<Profile>,
+    state: Arc<Mutex<State>>,
+}
+
+impl Puppet {
+    pub fn new(at: Vec3) -> Self {
+        let profile = Registry::builtin().profile("ideal-6dof").expect("shipped");
+        let state = State {
+            pose: Pose::translation(at.x, at.y, at.z),
+            lifecycle: Lifecycle::Ready,
+            read: None,
+            write: None,
+            frozen: false,
+            panic: false,
+            seq: 0,
+            command: Wrench::ZERO,
+            at_ns: 0,
+            zeros: 0,
+        };
+        Self { profile, state: Arc::new(Mutex::new(state)) }
+    }
+
+    pub fn with(&self, f: impl FnOnce(&mut State)) {
+        f(&mut self.state.lock().unwrap());
+    }
+
+    pub fn get(&self) -> State {
+        self.state.lock().unwrap().clone()
+    }
+
+    pub fn place(&self, at: Vec3) {
+        self.with(|s| s.pose.translation = at.into());
+    }
+}
+
+impl Device for Puppet {
+    fn profile(&self) -> &Arc<Profile> {
+        &self.profile
+    }
+
+    fn lifecycle(&self) -> Lifecycle {
+        self.state.lock().unwrap().lifecycle
+    }
+
+    fn calibrate(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
+        let mut s = self.state.lock().unwrap();
+        assert!(!s.panic, "a puppet's panic");
+        if let Some(fault) = s.read {
+            return Err(fault);
+        }
+        if !s.frozen {
+            s.seq += 1;
+        }
+        Ok(Sample { pose: s.pose, joints: [0.0; 6], time_ns: now_ns, seq: s.seq, lost: 0, buttons: 0 })
+    }
+
+    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
+        let mut s = self.state.lock().unwrap();
+        if let Some(fault) = s.write {
+            return Err(fault);
+        }
+        (s.command, s.at_ns) = (*wrench, now_ns);
+        Ok(Accepted { applied: *wrench, saturated: false })
+    }
+
+    fn zero(&mut self, now_ns: u64) {
+        let mut s = self.state.lock().unwrap_or_else(|e| e.into_inner());
+        (s.command, s.at_ns) = (Wrench::ZERO, now_ns);
+        s.zeros += 1;
+    }
+}

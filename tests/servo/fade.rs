@@ -1,0 +1,199 @@
+//! Edits under the tool never kick: stiffness, new and moved geometry, deletion, streams that stop.
+
+use crate::device::Puppet;
+use crate::world::{Bench, MS, ball, floor, norm, object, scene, sphere_tool};
+use hapticd::geometry::{Pose, Vec3};
+use hapticd::scene::snapshot::{MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample, SnapshotObject};
+use hapticd::servo::handle::ServoConfig;
+use hapticd::servo::record::{ServoState, ZeroReason};
+
+/// Pressing 2 mm into the floor.
+fn pressing() -> (Bench, Puppet) {
+    let (mut bench, puppet) = Bench::puppet(Vec3::new(0.0, 0.011, 0.0));
+    bench.arm();
+    for _ in 0..60 {
+        let at = puppet.get().pose.translation.vector;
+        puppet.place(at - Vec3::new(0.0, 5e-5, 0.0));
+        bench.step();
+    }
+    bench.steps(20);
+    (bench, puppet)
+}
+
+/// Publishes, then returns (largest change of force in a tick, force after the fade).
+fn edit(bench: &mut Bench, generation: u64, objects: Vec<SnapshotObject>) -> (f64, f64) {
+    let mut last = Vec3::from(bench.last.force);
+    bench.publish(scene(generation, &sphere_tool(0.01), objects));
+    let mut jump = 0.0f64;
+    for _ in 0..400 {
+        let force = Vec3::from(bench.step().force);
+        jump = jump.max((force - last).norm());
+        last = force;
+    }
+    assert_eq!((bench.last.generation, bench.last.state), (generation, ServoState::Rendering));
+    (jump, last.norm())
+}
+
+#[test]
+fn a_stiffness_change_while_touching_fades_both_ways() {
+    let (mut bench, _) = pressing();
+    let soft = norm(bench.last.force);
+    let (jump, stiff) = edit(&mut bench, 2, vec![object(1, floor(), Pose::identity(), 3000.0)]);
+    assert!((stiff / soft - 3.0).abs() < 1e-3, "{soft} {stiff}");
+    // 200 ms of fading: a two hundredth of the way in a tick.
+    assert!(jump <= (stiff - soft) / 200.0 * 3.1, "{jump}");
+    let (jump, again) = edit(&mut bench, 3, vec![object(1, floor(), Pose::identity(), 1000.0)]);
+    assert!((again - soft).abs() < 1e-6);
+    assert!(jump <= 7.0 * soft / 200.0 + 1e-9, "{jump}");
+}
+
+#[test]
+fn twenty_edits_a_second_of_the_touched_object_stay_smooth() {
+    let (mut bench, _) = pressing();
+    let mut last = norm(bench.last.force);
+    let mut jump = 0.0f64;
+    for k in 0..1000u64 {
+        if k % 50 == 0 {
+            let stiffness = if (k / 50) % 2 == 0 { 2000.0 } else { 1000.0 };
+            bench.publish(scene(
+                2 + k,
+                &sphere_tool(0.01),
+                vec![object(1, floor(), Pose::identity(), stiffness)],
+            ));
+        }
+        let force = norm(bench.step().force);
+        jump = jump.max((force - last).abs());
+        last = force;
+    }
+    assert!(last > 0.5);
+    assert!(jump < 0.05 * last, "{jump} of {last}");
+}
+
+#[test]
+fn other_edits_leave_the_felt_object_alone() {
+    let (mut bench, _) = pressing();
+    let force = bench.last.force;
+    for k in 0..20 {
+        let far = Pose::translation(1.0 + k as f64, 0.0, 0.0);
+        let objects =
+            vec![object(1, floor(), Pose::identity(), 1000.0), object(2, ball(), far, 500.0 + k as f64)];
+        bench.publish(scene(2 + k, &sphere_tool(0.01), objects));
+        assert_eq!(bench.step().force, force, "bit for bit");
+    }
+}
+
+#[test]
+fn new_geometry_over_the_tool_fades_in() {
+    let (mut bench, puppet) = Bench::puppet(Vec3::new(0.0, 0.05, 0.0));
+    bench.arm();
+    let base = object(1, floor(), Pose::identity(), 1000.0);
+    // The ball appears with the tool well inside.
+    let at = Pose::translation(0.0, 0.045, 0.0);
+    let (jump, force) = edit(&mut bench, 2, vec![base.clone(), object(2, ball(), at, 1000.0)]);
+    assert!(force > 1.0, "{force}");
+    // 200 ms of fading of what the contact wants (more than the device can give here).
+    assert!(jump <= norm(bench.last.contact_force) / 190.0, "{jump} of {force}");
+    // Moved by an edit to the other side of the tool: what was felt counts for nothing there.
+    let other = Pose::translation(0.0, 0.055, 0.0);
+    let (jump, there) = edit(&mut bench, 3, vec![base.clone(), object(2, ball(), other, 1000.0)]);
+    assert!((there - force).abs() < 0.05 * force);
+    // The old force may go at once, the new one fades in.
+    assert!(jump <= force * 1.001, "{jump}");
+    let direction = Vec3::from(bench.last.force).normalize();
+    assert!(direction.y < -0.99, "{direction}");
+    assert!(puppet.get().command.force.norm() > 1.0);
+}
+
+#[test]
+fn approaching_an_object_that_was_edited_long_ago_is_not_softened() {
+    let (mut bench, puppet) = Bench::puppet(Vec3::new(0.0, 0.05, 0.0));
+    bench.arm();
+    bench.publish(scene(2, &sphere_tool(0.01), vec![object(1, floor(), Pose::identity(), 2000.0)]));
+    bench.steps(3);
+    let mut contact = None;
+    for _ in 0..1700 {
+        let at = puppet.get().pose.translation.vector;
+        puppet.place(at - Vec3::new(0.0, 2.5e-5, 0.0));
+        let r = bench.step();
+        if r.touched > 0 && contact.is_none() {
+            contact = Some(r.depth);
+        }
+        if r.depth > 5e-4 {
+            assert!((norm(r.force) - norm(r.contact_force)).abs() < 0.05 * norm(r.force));
+        }
+    }
+    assert!(contact.is_some_and(|d| d < 3e-5));
+}
+
+#[test]
+fn a_deleted_object_lets_go_at_once() {
+    let (mut bench, _) = pressing();
+    bench.publish(scene(2, &sphere_tool(0.01), vec![]));
+    let r = bench.step();
+    assert_eq!((norm(r.force), r.zero, r.state), (0.0, ZeroReason::NoContact, ServoState::Rendering));
+    // And comes back softly when it is put back under the tool.
+    let (jump, force) = edit(&mut bench, 3, vec![object(1, floor(), Pose::identity(), 1000.0)]);
+    assert!(force > 0.5 && jump <= force / 190.0, "{jump} of {force}");
+}
+
+fn stream(bench: &Bench, at: Vec3, lease_ms: u64) -> Box<MotionFrame> {
+    let now = bench.servo.now_ns();
+    let sample = |i: usize| MotionSample {
+        time_ns: now.saturating_sub((MOTION_HISTORY - i) as u64 * 2 * MS),
+        pose: Pose::translation(at.x, at.y, at.z),
+    };
+    let entry = MotionEntry {
+        id: 1,
+        incarnation: 1,
+        samples: std::array::from_fn(sample),
+        len: MOTION_HISTORY as u8,
+        delay_ns: 8 * MS,
+        lease_until_ns: now + lease_ms * MS,
+    };
+    Box::new(MotionFrame { sequence: now, entries: vec![Some(entry)] })
+}
+
+#[test]
+fn a_stopped_stream_freezes_the_object_and_its_force_ramps_to_zero() {
+    let puppet = Puppet::new(Vec3::new(0.0, 0.011, 0.0));
+    let mut bench = Bench::new(Box::new(puppet.clone()), ServoConfig::default());
+    let moving = SnapshotObject { motion: Some(0), ..object(1, floor(), Pose::identity(), 1000.0) };
+    bench.publish(scene(1, &sphere_tool(0.01), vec![moving]));
+    bench.arm();
+    // The floor rises by 3 mm under the tool, streamed at 500 Hz.
+    for k in 0..900 {
+        let y = 0.003 * (f64::from(k) / 300.0).min(1.0);
+        bench.handle.publish_motion(stream(&bench, Vec3::new(0.0, y, 0.0), 100));
+        bench.handle.reclaim();
+        bench.step();
+    }
+    let (force, seq) = (norm(bench.last.force), bench.last.motion_seq);
+    assert!(force > 0.5 && seq > 0, "{force}");
+    assert_eq!(bench.last.zero, ZeroReason::None);
+    // The sender dies: its lease lapses after 100 ms.
+    let mut last = force;
+    let mut down = None;
+    for k in 1..=200 {
+        let r = bench.step();
+        assert!(norm(r.force) <= last + 1e-9);
+        assert!(last - norm(r.force) <= force / 20.0 + 1e-9, "over at least 20 ms");
+        last = norm(r.force);
+        if last == 0.0 && down.is_none() {
+            down = Some(k);
+        }
+    }
+    assert!(down.is_some_and(|k| (100..=150).contains(&k)), "{down:?}");
+    assert_eq!((bench.last.state, bench.last.zero), (ServoState::Rendering, ZeroReason::MotionStopped));
+    assert!(bench.last.depth > 0.001, "it froze where it was");
+    // It comes back: softly.
+    let mut jump = 0.0f64;
+    for _ in 0..400 {
+        bench.handle.publish_motion(stream(&bench, Vec3::new(0.0, 0.003, 0.0), 100));
+        bench.handle.reclaim();
+        let f = norm(bench.step().force);
+        jump = jump.max((f - last).abs());
+        last = f;
+    }
+    assert!((last - force).abs() < 0.01 * force, "{last} {force}");
+    assert!(jump <= force / 190.0, "{jump}");
+}

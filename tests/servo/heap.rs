@@ -1,0 +1,124 @@
+//! No tick touches the heap, whatever happens in it; and an allocation that does happen is seen.
+
+use crate::device::Puppet;
+use crate::world::{Bench, MS, ball, cube_tool, floor, object, scene, sphere_tool};
+use hapticd::device::profile::Profile;
+use hapticd::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault};
+use hapticd::geometry::{Pose, Vec3, Wrench};
+use hapticd::scene::snapshot::{MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample, SnapshotObject};
+use hapticd::servo::handle::{ServoCommand, ServoConfig};
+use hapticd::servo::heap::operations;
+use hapticd::servo::record::{Fault, ServoState};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Everything at once: contact with a shell, a scene swap each tick, a motion stream, full rings, commands, arming,
+/// ramp, device loss and fault.
+pub fn everything(mut between: impl FnMut(&Bench)) -> Bench {
+    let puppet = Puppet::new(Vec3::new(0.0, 0.02, 0.0));
+    let config = ServoConfig { budget_units: 3000, telemetry_ring: 64, ..ServoConfig::default() };
+    let mut bench = Bench::new(Box::new(puppet.clone()), config);
+    let (cube, sphere) = (cube_tool(4000), sphere_tool(0.01));
+    let (flat, round) = (floor(), ball());
+    let (mut touched, mut faults, mut rendered) = (0, 0, 0);
+    for k in 0..3000u64 {
+        // Outside the ticks: publish, stream, command, move, break.
+        let tool = if k % 1500 < 1200 { &cube } else { &sphere };
+        let moving = SnapshotObject {
+            motion: Some(0),
+            ..object(2, round.clone(), Pose::translation(0.03, 0.02, 0.0), 300.0)
+        };
+        let stiffness = 500.0 + (k % 7) as f64;
+        bench
+            .handle
+            .publish(scene(k + 1, tool, vec![object(1, flat.clone(), Pose::identity(), stiffness), moving]))
+            .unwrap();
+        let now = bench.servo.now_ns();
+        let sample = |i: usize| {
+            let t = now.saturating_sub((MOTION_HISTORY - i) as u64 * 2 * MS);
+            let x = 0.03 + 0.005 * (t as f64 * 1e-8).sin();
+            MotionSample { time_ns: t, pose: Pose::translation(x, 0.02, 0.0) }
+        };
+        let entry = MotionEntry {
+            id: 2,
+            incarnation: 1,
+            samples: std::array::from_fn(sample),
+            len: MOTION_HISTORY as u8,
+            delay_ns: 8 * MS,
+            lease_until_ns: if k % 1000 > 700 { 0 } else { u64::MAX },
+        };
+        bench.handle.publish_motion(Box::new(MotionFrame { sequence: k, entries: vec![Some(entry)] }));
+        if k % 500 < 400 {
+            // The rest of the time the return rings fill up.
+            bench.handle.reclaim();
+        }
+        match k % 1500 {
+            5 => drop(bench.handle.send(ServoCommand::Arm { session: 1 })),
+            6 => drop(bench.handle.send(ServoCommand::Lease { until_ns: u64::MAX })),
+            1100 => drop(bench.handle.send(ServoCommand::Clutch { held: true })),
+            1110 => drop(bench.handle.send(ServoCommand::Clutch { held: false })),
+            1300 => puppet.with(|s| s.read = Some(ReadFault::Stale)),
+            1340 => puppet.with(|s| s.read = None),
+            1400 => puppet.with(|s| s.lifecycle = Lifecycle::Absent),
+            1450 => puppet.with(|s| s.lifecycle = Lifecycle::Ready),
+            1460 => drop(bench.handle.send(ServoCommand::ClearFault)),
+            _ => {}
+        }
+        let swing = (k as f64 * 2e-3).sin();
+        let y = if k % 1500 < 400 { 0.02 } else { 0.011 - 0.003 * swing };
+        let at = puppet.get().pose.translation.vector;
+        puppet.place(Vec3::new(0.0, at.y + (y - at.y).clamp(-2e-4, 2e-4), 0.0));
+        between(&bench);
+        let r = bench.servo.step();
+        bench.last = r;
+        touched += u32::from(r.touched > 0);
+        faults += u32::from(r.fault != Fault::None);
+        rendered += u32::from(r.state == ServoState::Rendering);
+    }
+    let c = bench.handle.counters();
+    assert!(touched > 500 && faults > 40 && rendered > 1000, "{touched} {faults} {rendered}");
+    assert!(c.dropped.load(Relaxed) > 1000 && c.return_full.load(Relaxed) > 100);
+    assert!(c.adopted.load(Relaxed) > 2000);
+    bench
+}
+
+#[test]
+fn no_tick_allocates_or_frees() {
+    let before = operations();
+    drop(vec![0u8; 100]);
+    assert!(operations() >= before + 2, "the counting allocator is installed");
+    let bench = everything(|_| {});
+    assert_eq!(bench.handle.counters().heap.load(Relaxed), 0);
+}
+
+/// A device whose read allocates.
+struct Greedy(Puppet);
+
+impl Device for Greedy {
+    fn profile(&self) -> &Arc<Profile> {
+        self.0.profile()
+    }
+    fn lifecycle(&self) -> Lifecycle {
+        Lifecycle::Ready
+    }
+    fn calibrate(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
+        std::hint::black_box(vec![now_ns; 4]);
+        self.0.read(now_ns)
+    }
+    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
+        self.0.write(now_ns, wrench)
+    }
+    fn zero(&mut self, now_ns: u64) {
+        self.0.zero(now_ns);
+    }
+}
+
+#[test]
+fn an_allocation_in_the_tick_is_counted() {
+    let mut bench = Bench::new(Box::new(Greedy(Puppet::new(Vec3::zeros()))), ServoConfig::default());
+    bench.steps(10);
+    assert_eq!(bench.handle.counters().heap.load(Relaxed), 20, "one allocation and one free a tick");
+}
