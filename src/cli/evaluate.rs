@@ -1,16 +1,337 @@
-//! `hapticd evaluate`.
+//! `hapticd evaluate`: a contact method along recorded pose paths, against exact answers.
+//!
+//! Every pose goes through [`contact::query`], the entry point of the servo's tick, forces and torques included. Only
+//! the query is timed, on one thread, poses in order, first pass.
 
+mod figures;
+mod path;
+
+pub use figures::Figures;
+pub use path::{PosePath, Truth};
+
+use super::progress::Bar;
+use crate::contact::vps::{PointShell, ShellParams};
+use crate::contact::{self, Budget, Contact, Material, ObjectShape, Query, QueryState, ToolShape};
+use crate::geometry::field::build::{FieldParams, Resolution, build};
+use crate::geometry::import::{Format, ImportOptions, import};
+use crate::geometry::{Pose, TriMesh, Twist, Wrench};
+use anyhow::{Context, Result, bail};
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use nalgebra::Point3;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Poses timed to turn microseconds into work units.
+const CALIBRATION_POSES: usize = 200;
+
+/// Contact methods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Method {
+    /// Voxmap-PointShell: a sampled surface against a distance field.
+    Vps,
+}
+
+/// Which body of the path is sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Role {
+    /// The body at rest.
+    Static,
+    /// The body that moves.
+    Moving,
+}
 
 /// Arguments of `hapticd evaluate`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Path files (JSON lines: a header, then one pose a line)
+    #[arg(required = true, value_name = "PATHFILE")]
+    pub paths: Vec<PathBuf>,
+    /// Where the models are looked for; may be given several times. The path file's own folder comes last
+    #[arg(long, value_name = "DIR")]
+    pub models: Vec<PathBuf>,
+    /// Contact method
+    #[arg(long, value_enum, default_value = "vps")]
+    pub method: Method,
+    /// Points of the sampled body
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    pub points: u32,
+    /// Edge of a cell of the other body's field, m; by default its longest side has 128 cells
+    #[arg(long, value_name = "M")]
+    pub voxel: Option<f64>,
+    /// Time for one query, µs; it is turned into work units by a calibration on the path's own poses
+    #[arg(long, value_name = "U")]
+    pub budget_us: Option<f64>,
+    /// Which body is sampled; the other one becomes the field
+    #[arg(long, value_enum, default_value = "moving")]
+    pub shell: Role,
+    /// Write the figures as JSON: one object, or an array for several paths
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
 
 /// Runs `hapticd evaluate`.
 ///
 /// # Errors
 /// A message for the user.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args {} = args;
-    anyhow::bail!("`hapticd evaluate` is not built yet")
+pub fn run(args: Args) -> Result<ExitCode> {
+    let mut all = Vec::new();
+    for file in &args.paths {
+        let path = PosePath::read(file)?;
+        let mut dirs = args.models.clone();
+        dirs.extend(file.parent().map(Path::to_path_buf));
+        let pair = Pair::build(&path, &dirs, &args)?;
+        let units = match args.budget_us {
+            None => 0,
+            Some(us) if us > 0.0 && us.is_finite() => {
+                let rate = pair.calibrate(&path);
+                let units = (rate * us).clamp(1.0, f64::from(u32::MAX)) as u32;
+                eprintln!("{}: {rate:.1} work units a µs: {us} µs are {units} units", path.name);
+                units
+            }
+            Some(us) => bail!("--budget-us {us}: must be above zero"),
+        };
+        let mut micros = Vec::with_capacity(path.poses.len());
+        let answers = pair.run(&path, units, |us| micros.push(us));
+        let run = figures::Run {
+            method: "vps",
+            elements: pair.elements,
+            build_s: pair.build_s,
+            memory_bytes: pair.memory_bytes,
+            answers: &answers,
+            micros: &micros,
+            size: pair.size,
+        };
+        all.push(figures::figures(&path, &run));
+    }
+    println!("{}", table(&all));
+    if let Some(file) = &args.json {
+        let text = match all.as_slice() {
+            [one] => serde_json::to_string_pretty(one)?,
+            many => serde_json::to_string_pretty(many)?,
+        };
+        std::fs::write(file, text + "\n")
+            .with_context(|| format!("{}: cannot be written", file.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Both bodies of a path, built for the method.
+pub struct Pair {
+    tool: ToolShape,
+    object: ObjectShape,
+    role: Role,
+    material: Material,
+    /// Points of the shell.
+    pub elements: usize,
+    /// Time to build, s.
+    pub build_s: f64,
+    /// Bytes of shell and field.
+    pub memory_bytes: usize,
+    /// Bounding size of the path, m.
+    pub size: f64,
+}
+
+impl Pair {
+    /// Loads the models of a path and builds shell and field.
+    ///
+    /// # Errors
+    /// A message naming the model or parameter.
+    pub fn build(path: &PosePath, dirs: &[PathBuf], args: &Args) -> Result<Self> {
+        let fixed = load(&path.header.fixed, dirs)?;
+        let moving = load(&path.header.moving, dirs)?;
+        let size = path.header.bounding_size.filter(|s| *s > 0.0 && s.is_finite());
+        let size = size.unwrap_or_else(|| diameter(&fixed).min(diameter(&moving)));
+        let (shell_of, field_of) = match args.shell {
+            Role::Moving => (&moving, &fixed),
+            Role::Static => (&fixed, &moving),
+        };
+        let started = Instant::now();
+        let resolution = args.voxel.map_or(Resolution::Longest(128), Resolution::Cell);
+        let params = FieldParams { resolution, ..FieldParams::default() };
+        let bar = Bar::new(&format!("{}: field", path.name));
+        let built = build(field_of, &params, &bar);
+        bar.finish();
+        let (field, _) = built.with_context(|| format!("{}: field", path.name))?;
+        let shell = PointShell::build(shell_of, ShellParams::points(args.points))
+            .with_context(|| format!("{}: shell", path.name))?;
+        let build_s = started.elapsed().as_secs_f64();
+        Ok(Self {
+            elements: shell.len,
+            memory_bytes: shell.memory_bytes() + std::mem::size_of_val(&field.data[..]),
+            build_s,
+            size,
+            role: args.shell,
+            // Undamped, so that the answer depends on the pose alone; 1000 N/m for a square centimetre.
+            material: Material { stiffness: 1000.0, reference_area: 1e-4, damping: 0.0 },
+            tool: ToolShape::Shell(Arc::new(shell)),
+            object: ObjectShape::Field(Arc::new(field)),
+        })
+    }
+
+    /// Tool geometry: the sampled body.
+    pub fn tool(&self) -> &ToolShape {
+        &self.tool
+    }
+
+    /// Object geometry: the body with the field.
+    pub fn object(&self) -> &ObjectShape {
+        &self.object
+    }
+
+    /// What the object answers with.
+    pub fn material(&self) -> &Material {
+        &self.material
+    }
+
+    /// Queries every pose in order with `units` work units (0 = unlimited) and hands each query's time in µs to
+    /// `timed`. The answers' wrenches are on the moving body about its origin, axes of the static body.
+    pub fn run(&self, path: &PosePath, units: u32, mut timed: impl FnMut(f64)) -> Vec<Contact> {
+        let mut state = QueryState::default();
+        let ask = |(pose, _): &(Pose, Truth)| {
+            let (answer, us) = self.ask(pose, units, &mut state);
+            timed(us);
+            answer
+        };
+        path.poses.iter().map(ask).collect()
+    }
+
+    fn ask(&self, pose: &Pose, units: u32, state: &mut QueryState) -> (Contact, f64) {
+        let rest = Pose::identity();
+        let (tool_pose, object_pose) = match self.role {
+            Role::Moving => (pose, &rest),
+            Role::Static => (&rest, pose),
+        };
+        let question = Query {
+            tool: &self.tool,
+            tool_pose,
+            tool_twist: &Twist::ZERO,
+            object: &self.object,
+            object_pose,
+            object_twist: &Twist::ZERO,
+            material: &self.material,
+        };
+        let budget = Budget { units, deadline: None };
+        let started = Instant::now();
+        let mut answer = contact::query(&question, budget, state);
+        let us = started.elapsed().as_secs_f64() * 1e6;
+        if self.role == Role::Static {
+            // The answer is the wrench on the resting body about its own origin: turn it round and move it.
+            let f = -answer.wrench.force;
+            answer.wrench =
+                Wrench { force: f, torque: -answer.wrench.torque - pose.translation.vector.cross(&f) };
+        }
+        (answer, us)
+    }
+
+    /// Work units a microsecond: the slow tenth over poses spread along the path.
+    fn calibrate(&self, path: &PosePath) -> f64 {
+        let mut state = QueryState::default();
+        let stride = path.poses.len().div_ceil(CALIBRATION_POSES);
+        let mut rates: Vec<f64> = path
+            .poses
+            .iter()
+            .step_by(stride.max(1))
+            .map(|(pose, _)| self.ask(pose, 0, &mut state))
+            .filter(|(answer, us)| answer.work > 0 && *us > 0.0)
+            .map(|(answer, us)| f64::from(answer.work) / us)
+            .collect();
+        rates.sort_by(f64::total_cmp);
+        rates.get(rates.len() / 10).copied().unwrap_or(1.0)
+    }
+}
+
+/// Finds and imports a model: metres after its `scale`.
+fn load(body: &path::Body, dirs: &[PathBuf]) -> Result<TriMesh> {
+    let name = body.file();
+    let Some(file) = dirs.iter().map(|d| d.join(name)).find(|f| f.is_file()) else {
+        let looked: Vec<String> = dirs.iter().map(|d| d.display().to_string()).collect();
+        bail!("model '{name}' is in none of: {}; name its folder with --models", looked.join(", "));
+    };
+    let format = Format::of_file(name)?;
+    let bytes = std::fs::read(&file).with_context(|| format!("{}: cannot be read", file.display()))?;
+    let options = ImportOptions::in_unit(body.scale);
+    Ok(import(&file.display().to_string(), &bytes, format, &options)?.mesh)
+}
+
+/// Diameter of the ball about the box's centre that holds the mesh, m.
+fn diameter(mesh: &TriMesh) -> f64 {
+    let Some((lo, hi)) = mesh.bounds() else { return 1.0 };
+    let centre = Point3::from((lo.coords + hi.coords) / 2.0);
+    2.0 * mesh.vertices.iter().map(|v| (v - centre).norm()).fold(0.0, f64::max)
+}
+
+fn table(all: &[Figures]) -> Table {
+    let mut t = Table::new();
+    t.load_style(presets::NOTHING);
+    t.set_header([
+        "path",
+        "points",
+        "build s",
+        "MB",
+        "µs med",
+        "p99",
+        "max",
+        "contact med",
+        "p99",
+        "work",
+        "dist % mean",
+        "p99",
+        "max",
+        "force ° mean",
+        "p99",
+        "torque °",
+        "touch wrong %",
+        "bounds broken",
+        "width %",
+        "complete %",
+    ]);
+    let percent = |x: Option<f64>| x.map_or_else(|| "-".into(), |x| format!("{:.4}", 100.0 * x));
+    let short = |x: Option<f64>| x.map_or_else(|| "-".into(), |x| format!("{x:.2}"));
+    for f in all {
+        t.add_row(
+            [
+                f.path.clone(),
+                f.elements.to_string(),
+                format!("{:.2}", f.build_s),
+                format!("{:.1}", f.memory_bytes as f64 / 1e6),
+                format!("{:.2}", f.median_us),
+                format!("{:.2}", f.p99_us),
+                format!("{:.2}", f.max_us),
+                short(f.median_contact_us),
+                short(f.p99_contact_us),
+                format!("{:.0}", f.work_median),
+                percent(f.distance_err_mean),
+                percent(f.distance_err_p99),
+                percent(f.distance_err_max),
+                short(f.force_angle_mean_deg),
+                short(f.force_angle_p99_deg),
+                short(f.torque_angle_mean_deg),
+                short(f.touch_wrong.map(|x| 100.0 * x)),
+                f.bounds_violated.map_or_else(|| "-".into(), |n| n.to_string()),
+                percent(f.bounds_width_mean),
+                format!("{:.1}", 100.0 * f.complete),
+            ]
+            .map(|text| Cell::new(text).set_alignment(CellAlignment::Right)),
+        );
+    }
+    t
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::geometry::{Vec3, Wrench};
+
+    #[test]
+    fn roles_turn_the_wrench_round() {
+        // A force f on the resting body at lever r from the moving origin is -f on the moving body: the torque about
+        // the moving origin is r x (-f) wherever the resting origin lies.
+        let (r, p) = (Vec3::new(0.1, -0.2, 0.3), Vec3::new(1.0, 2.0, -3.0));
+        let f = Vec3::new(4.0, 5.0, -6.0);
+        let on_rest = Wrench::from_force_at(f, &(p + r));
+        let g = -on_rest.force;
+        let torque = -on_rest.torque - p.cross(&g);
+        assert!((torque - r.cross(&g)).norm() < 1e-12);
+    }
 }
