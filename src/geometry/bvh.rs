@@ -174,11 +174,11 @@ impl Bvh {
         kernel::nearest(self, p, bound2, near, tests)
     }
 
-    /// Distance in local units along a unit direction to the first triangle that the ray leaves through (its
-    /// normal has a positive component along the ray) beyond `from` and before `limit`, and that triangle.
-    pub(crate) fn first_exit(&self, origin: [f32; 3], dir: [f32; 3], limit: f32) -> Option<(f32, u32)> {
-        let (t, slot) = kernel::ray_exit(self.level, self, origin, dir, limit);
-        (slot != NO_SLOT).then(|| (t, self.triangles[slot as usize]))
+    /// Distance in local units along a unit direction to the first triangle before `limit` whose normal goes with the
+    /// ray (`facing` 1: the ray leaves the solid) or against it (`facing` -1: it enters); `None` when there is none.
+    pub(crate) fn first_hit(&self, origin: [f32; 3], dir: [f32; 3], limit: f32, facing: f32) -> Option<f32> {
+        let (t, slot) = kernel::ray_hit(self.level, self, origin, dir, limit, facing);
+        (slot != NO_SLOT).then_some(t)
     }
 
     /// True when there is no triangle.

@@ -4,7 +4,7 @@
 //! side of the centroids' box, at multiples of whole leaves, so that all leaves but one are full and bottom nodes too.
 //! The result depends on the input alone, not on the number of threads.
 
-use super::lanes::LANES;
+pub(crate) use super::lanes::LANES;
 use rayon::prelude::*;
 
 /// No child in this lane.

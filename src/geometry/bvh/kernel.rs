@@ -263,7 +263,7 @@ fn box_entries(node: &Node, o: [f32; 3], d: [f32; 3], limit: f32) -> F {
 }
 
 #[inline(always)]
-fn ray_exit_body(bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32) -> (f32, u32) {
+fn ray_hit_body(bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32, facing: f32) -> (f32, u32) {
     let (mut best, mut slot) = (limit, NO_SLOT);
     let mut stack = Stack::new();
     while let Some((entry, at)) = stack.pop() {
@@ -273,7 +273,7 @@ fn ray_exit_body(bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32) -> (f32, u32) 
         if at & LEAF != 0 {
             let leaf = at ^ LEAF;
             let Some(data) = bvh.leaves.get(leaf as usize) else { continue };
-            let hit = ray_hits(data, o, d);
+            let hit = ray_hits(data, o, d, facing);
             let mut mask = below(&hit, best) & data.used;
             while mask != 0 {
                 let lane = (mask.trailing_zeros() as usize) & (LANES - 1);
@@ -290,9 +290,9 @@ fn ray_exit_body(bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32) -> (f32, u32) 
     (best, slot)
 }
 
-/// Where the ray leaves through each triangle, or infinity.
+/// Where the ray meets each triangle that faces the right way (see [`Bvh::first_hit`]), or infinity.
 #[inline(always)]
-fn ray_hits(leaf: &Leaf, o: [f32; 3], d: [f32; 3]) -> F {
+fn ray_hits(leaf: &Leaf, o: [f32; 3], d: [f32; 3], facing: f32) -> F {
     let mut out = [0.0; LANES];
     for i in 0..LANES {
         let q = minus(o, &leaf.a, i);
@@ -302,14 +302,15 @@ fn ray_hits(leaf: &Leaf, o: [f32; 3], d: [f32; 3]) -> F {
         let y = dot(q, &leaf.v, i) + t * dot(d, &leaf.v, i);
         let (l, cx, cy) = (leaf.length[i], leaf.cx[i], leaf.cy[i]);
         let inner = min(y, min(cy * x - cx * y, (cx - l) * y - cy * (x - l)));
-        // A grazing ray or a triangle without area gives no exit.
-        let exit = (dn > 1e-3) & (t >= 0.0) & (cy > 0.0) & (inner >= 0.0);
-        out[i] = if exit { t } else { f32::INFINITY };
+        // A grazing ray or a triangle without area gives no hit.
+        let hit = (dn * facing > 1e-3) & (t >= 0.0) & (cy > 0.0) & (inner >= 0.0);
+        out[i] = if hit { t } else { f32::INFINITY };
     }
     out
 }
 
 per_level! {
-    /// First triangle that the ray leaves through before `limit`.
-    pub(super) fn ray_exit = ray_exit_body(bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32) -> (f32, u32)
+    /// First triangle facing the right way that the ray meets before `limit`.
+    pub(super) fn ray_hit =
+        ray_hit_body(bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32, facing: f32) -> (f32, u32)
 }

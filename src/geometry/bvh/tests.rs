@@ -162,7 +162,12 @@ fn every_instruction_set_gives_the_same_bits() {
             .iter()
             .map(|p| {
                 let d = (-p.coords).normalize();
-                bvh.first_exit(bvh.to_local(p).map(|x| x as f32), [d.x as f32, d.y as f32, d.z as f32], 9.0)
+                bvh.first_hit(
+                    bvh.to_local(p).map(|x| x as f32),
+                    [d.x as f32, d.y as f32, d.z as f32],
+                    9.0,
+                    1.0,
+                )
             })
             .collect();
         runs.push((closest, exits));
@@ -171,14 +176,17 @@ fn every_instruction_set_gives_the_same_bits() {
 }
 
 #[test]
-fn rays_leave_a_box_where_they_should() {
+fn rays_leave_and_enter_a_box_where_they_should() {
     let bvh = Bvh::build(&shapes::cuboid(Vec3::new(2.0, 1.0, 0.5)));
-    let local = |p: Point| bvh.to_local(&p).map(|x| x as f32);
-    // From inside, along x: out through the face half a side away; from outside: through the far face.
-    for (from, want) in [(Point::new(0.25, 0.1, 0.05), 0.75), (Point::new(-3.0, 0.1, 0.05), 4.0)] {
-        let (t, _) = bvh.first_exit(local(from), [1.0, 0.0, 0.0], 1e3).unwrap();
-        assert!((f64::from(t) * bvh.unit() - want).abs() < 1e-5, "{t}");
-    }
-    assert!(bvh.first_exit(local(Point::new(0.25, 0.1, 0.05)), [1.0, 0.0, 0.0], 0.1).is_none());
-    assert!(bvh.first_exit(local(Point::new(2.0, 0.1, 0.05)), [1.0, 0.0, 0.0], 1e3).is_none());
+    let hit = |x: f64, limit: f32, facing: f32| {
+        let o = bvh.to_local(&Point::new(x, 0.1, 0.05)).map(|x| x as f32);
+        bvh.first_hit(o, [1.0, 0.0, 0.0], limit, facing).map(|t| f64::from(t) * bvh.unit())
+    };
+    let near = |got: Option<f64>, want: f64| (got.unwrap() - want).abs() < 1e-5;
+    assert!(near(hit(0.25, 1e3, 1.0), 0.75), "from inside, out through the near face");
+    assert!(near(hit(-3.0, 1e3, 1.0), 4.0), "from outside, out through the far face");
+    assert!(near(hit(-3.0, 1e3, -1.0), 2.0), "from outside, in through the near face");
+    assert_eq!(hit(0.25, 0.1, 1.0), None, "beyond the limit");
+    assert_eq!(hit(0.25, 1e3, -1.0), None, "no way in from inside");
+    assert_eq!(hit(2.0, 1e3, 1.0), None, "behind the ray");
 }

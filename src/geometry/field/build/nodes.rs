@@ -1,0 +1,141 @@
+//! Distance and sign of every node, a block of 8^3 at a time.
+
+use super::grid::{BLOCK, Blocks, EDGE, within};
+use super::{FieldError, Meter, Solid};
+use crate::geometry::bvh::NO_SLOT;
+use crate::geometry::lanes::per_level;
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Winding numbers nearer than this to one half are never flooded from: several times the error of the tree.
+const SLACK: f32 = 0.02;
+/// Two neighbours are not separated by a triangle when their distances add up to more than this, in cells: the balls of
+/// these radii then cover the edge between them. The excess over 1 covers the rounding of the distances.
+const FREE: f32 = 1.001;
+
+/// Work done.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) distance: u64,
+    pub(super) winding: u64,
+}
+
+/// Fills `depth` with signed distances in cells, positive inside. The sign of zero counts.
+pub(super) fn fill(solid: &Solid, depth: &mut Blocks, meter: &Meter) -> Result<Counts, FieldError> {
+    let (distance, winding) = (AtomicU64::new(0), AtomicU64::new(0));
+    let level = solid.bvh.level();
+    depth.data.par_chunks_mut(BLOCK).enumerate().try_for_each(|(index, out)| {
+        let counts = block(level, solid, index, out);
+        distance.fetch_add(counts.distance, Ordering::Relaxed);
+        winding.fetch_add(counts.winding, Ordering::Relaxed);
+        meter.step(Meter::NODES)
+    })?;
+    Ok(Counts { distance: distance.into_inner(), winding: winding.into_inner() })
+}
+
+per_level! {
+    /// One block.
+    fn block = block_body(solid: &Solid, index: usize, out: &mut [f32]) -> Counts
+}
+
+#[inline(always)]
+fn block_body(solid: &Solid, index: usize, out: &mut [f32]) -> Counts {
+    let mut counts = Counts::default();
+    let (first, len) = solid.grid.block(index);
+    let origin = solid.bvh.to_local(&solid.grid.node(first));
+    let step = solid.grid.cell / solid.bvh.unit();
+    let to_cells = (1.0 / step) as f32;
+    let mut near = NO_SLOT;
+    // Back and forth, so that each node starts from the nearest triangle of a neighbour.
+    for k in 0..len[2] {
+        for j in 0..len[1] {
+            let j = if k % 2 == 0 { j } else { len[1] - 1 - j };
+            for i in 0..len[0] {
+                let i = if (j + k) % 2 == 0 { i } else { len[0] - 1 - i };
+                let p = [
+                    (origin[0] + i as f64 * step) as f32,
+                    (origin[1] + j as f64 * step) as f32,
+                    (origin[2] + k as f64 * step) as f32,
+                ];
+                let (d2, slot) = solid.bvh.nearest_f32(p, f32::INFINITY, near, &mut counts.distance);
+                near = slot;
+                out[within([i, j, k])] = d2.sqrt() * to_cells;
+            }
+        }
+    }
+    sign(solid, first, len, out, &mut counts.winding);
+    counts
+}
+
+/// Gives the unsigned distances of a block their signs. The grid's outermost nodes are outside by decree: a soup may
+/// surround points beyond its own box, and what reaches out of the grid is cut off (and capped) there.
+#[inline(always)]
+fn sign(solid: &Solid, first: [usize; 3], len: [usize; 3], out: &mut [f32], evaluations: &mut u64) {
+    let grid = solid.grid;
+    let (center, radius) = grid.block_ball(first, len);
+    // Largest change of the winding number along one grid edge of this block.
+    let change = (solid.rim.steepest(&center, radius) * grid.cell).min(1.0) as f32;
+    let mut state = [Mark::Open; BLOCK];
+    let mut queue = [0u16; BLOCK];
+    let mut drift = [0.0f32; BLOCK];
+    for k in 0..len[2] {
+        for j in 0..len[1] {
+            for i in 0..len[0] {
+                let seed = within([i, j, k]);
+                if state[seed] != Mark::Open {
+                    continue;
+                }
+                let p = grid.node([first[0] + i, first[1] + j, first[2] + k]);
+                let w = solid.winding.number_local(solid.winding.to_local(&p).map(|x| x as f32)) as f32;
+                *evaluations += 1;
+                let mark = if w > 0.5 { Mark::Inside } else { Mark::Outside };
+                state[seed] = mark;
+                let sure = (w - 0.5).abs() - SLACK;
+                if sure <= change {
+                    continue;
+                }
+                // Flood over free edges while the bound on the change keeps the sign certain.
+                (queue[0], drift[seed]) = (seed as u16, change);
+                let (mut head, mut tail) = (0, 1);
+                while head < tail {
+                    let from = queue[head] as usize;
+                    head += 1;
+                    if drift[from] >= sure {
+                        continue;
+                    }
+                    let c = [from % EDGE, from / EDGE % EDGE, from / (EDGE * EDGE)];
+                    for (axis, stride) in [(0, 1), (1, EDGE), (2, EDGE * EDGE)] {
+                        for (there, to) in [
+                            (c[axis] > 0, from.wrapping_sub(stride)),
+                            (c[axis] + 1 < len[axis], from + stride),
+                        ] {
+                            if there && state[to] == Mark::Open && out[from] + out[to] > FREE {
+                                state[to] = mark;
+                                drift[to] = drift[from] + change;
+                                queue[tail] = to as u16;
+                                tail += 1;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    for k in 0..len[2] {
+        for j in 0..len[1] {
+            for i in 0..len[0] {
+                let at = within([i, j, k]);
+                if state[at] == Mark::Outside || grid.on_border([first[0] + i, first[1] + j, first[2] + k]) {
+                    out[at] = -out[at];
+                }
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mark {
+    Open,
+    Inside,
+    Outside,
+}
