@@ -10,7 +10,7 @@ mod pack;
 #[cfg(test)]
 mod tests;
 
-use super::lanes::{LANES, Level};
+use super::lanes::{LANES, Lanes, Level};
 use super::wide::{self, Stop};
 use super::{Point, TriMesh, Vec3};
 use kernel::{Leaf, Node};
@@ -170,15 +170,28 @@ impl Bvh {
     /// (`bound2`, `slot`) and from the leaf that holds slot `near` (or [`NO_SLOT`]). Off by at most
     /// [`kernel::MARGIN`] times (1 + |p|) local units. `tests` counts triangles tested.
     #[inline(always)]
-    pub(crate) fn nearest_f32(&self, p: [f32; 3], bound2: f32, near: u32, tests: &mut u64) -> (f32, u32) {
-        kernel::nearest(self, p, bound2, near, tests)
+    pub(crate) fn nearest_f32(
+        &self,
+        lanes: impl Lanes,
+        p: [f32; 3],
+        bound2: f32,
+        near: u32,
+        tests: &mut u64,
+    ) -> (f32, u32) {
+        kernel::nearest(lanes, self, p, bound2, near, tests)
     }
 
     /// Distance in local units along a unit direction to the first triangle before `limit` whose normal goes with the
-    /// ray (`facing` 1: the ray leaves the solid) or against it (`facing` -1: it enters); `None` when there is none.
-    pub(crate) fn first_hit(&self, origin: [f32; 3], dir: [f32; 3], limit: f32, facing: f32) -> Option<f32> {
+    /// ray (`facing` 1: the ray leaves the solid) or against it (`facing` -1: it enters), and that triangle.
+    pub(crate) fn first_hit(
+        &self,
+        origin: [f32; 3],
+        dir: [f32; 3],
+        limit: f32,
+        facing: f32,
+    ) -> Option<(f32, u32)> {
         let (t, slot) = kernel::ray_hit(self.level, self, origin, dir, limit, facing);
-        (slot != NO_SLOT).then_some(t)
+        (slot != NO_SLOT).then(|| (t, self.triangles[slot as usize]))
     }
 
     /// True when there is no triangle.

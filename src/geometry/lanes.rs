@@ -61,7 +61,88 @@ impl Level {
     }
 }
 
-/// Defines `$name(level, args..)`, which runs the `#[inline(always)]` function `$body(args..)` compiled for `level`.
+/// What the compiler does not find by itself: a comparison of 16 lanes to a bit mask. A value of such a type is proof that
+/// the processor has the instructions.
+pub(crate) trait Lanes: Copy {
+    /// Bit i is set where `values[i] < bound`.
+    fn below(self, values: &F, bound: f32) -> u32;
+}
+
+/// The build target's own instructions.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain;
+
+impl Lanes for Plain {
+    #[inline(always)]
+    fn below(self, values: &F, bound: f32) -> u32 {
+        let mut mask = 0;
+        for i in 0..LANES {
+            mask |= u32::from(values[i] < bound) << i;
+        }
+        mask
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod x86 {
+    //! Proofs of x86 extensions.
+
+    use super::{F, Lanes};
+    use std::arch::x86_64::*;
+
+    /// AVX2 is there.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Avx2(());
+
+    impl Avx2 {
+        /// # Safety
+        /// The processor must have AVX2.
+        #[inline(always)]
+        pub(crate) unsafe fn assume() -> Self {
+            Self(())
+        }
+    }
+
+    impl Lanes for Avx2 {
+        #[inline(always)]
+        fn below(self, values: &F, bound: f32) -> u32 {
+            // SAFETY: `self` is proof of AVX2; both loads lie within the 16 values.
+            unsafe {
+                let b = _mm256_set1_ps(bound);
+                let lo = _mm256_cmp_ps::<_CMP_LT_OQ>(_mm256_loadu_ps(values.as_ptr()), b);
+                let hi = _mm256_cmp_ps::<_CMP_LT_OQ>(_mm256_loadu_ps(values.as_ptr().add(8)), b);
+                _mm256_movemask_ps(lo) as u32 | (_mm256_movemask_ps(hi) as u32) << 8
+            }
+        }
+    }
+
+    /// AVX-512 F, BW, DQ and VL are there.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Avx512(());
+
+    impl Avx512 {
+        /// # Safety
+        /// The processor must have AVX-512 F, BW, DQ and VL.
+        #[inline(always)]
+        pub(crate) unsafe fn assume() -> Self {
+            Self(())
+        }
+    }
+
+    impl Lanes for Avx512 {
+        #[inline(always)]
+        fn below(self, values: &F, bound: f32) -> u32 {
+            // SAFETY: `self` is proof of AVX-512 F; the load takes the 16 values.
+            unsafe {
+                let v = _mm512_loadu_ps(values.as_ptr());
+                u32::from(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(v, _mm512_set1_ps(bound)))
+            }
+        }
+    }
+}
+
+/// Defines `$name(level, args..)`, which runs the `#[inline(always)]` function `$body(lanes, args..)` compiled for `level`.
+/// Whatever the body calls must be `#[inline(always)]` too, closures included, or it is compiled for the build target.
 macro_rules! per_level {
     ($(#[$meta:meta])* $vis:vis fn $name:ident = $body:ident ( $($arg:ident : $ty:ty),* $(,)? ) -> $ret:ty) => {
         $(#[$meta])*
@@ -69,52 +150,31 @@ macro_rules! per_level {
         $vis fn $name(level: $crate::geometry::lanes::Level, $($arg: $ty),*) -> $ret {
             #[cfg(target_arch = "x86_64")]
             {
+                use $crate::geometry::lanes::{Level, x86};
                 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
                 fn avx512($($arg: $ty),*) -> $ret {
-                    $body($($arg),*)
+                    // SAFETY: this function is only entered where these features are.
+                    $body(unsafe { x86::Avx512::assume() }, $($arg),*)
                 }
                 #[target_feature(enable = "avx2")]
                 fn avx2($($arg: $ty),*) -> $ret {
-                    $body($($arg),*)
+                    // SAFETY: this function is only entered where AVX2 is.
+                    $body(unsafe { x86::Avx2::assume() }, $($arg),*)
                 }
                 match level {
                     // SAFETY: `Level::Avx512` is made only by `detect`, after these features were detected.
-                    $crate::geometry::lanes::Level::Avx512 => return unsafe { avx512($($arg),*) },
+                    Level::Avx512 => return unsafe { avx512($($arg),*) },
                     // SAFETY: `Level::Avx2` is made only after AVX2 was detected.
-                    $crate::geometry::lanes::Level::Avx2 => return unsafe { avx2($($arg),*) },
-                    $crate::geometry::lanes::Level::Baseline => {}
+                    Level::Avx2 => return unsafe { avx2($($arg),*) },
+                    Level::Baseline => {}
                 }
             }
             let _ = level;
-            $body($($arg),*)
+            $body($crate::geometry::lanes::Plain, $($arg),*)
         }
     };
 }
 pub(crate) use per_level;
-
-/// Bit i is set where `values[i] < bound`.
-#[inline(always)]
-pub(crate) fn below(values: &F, bound: f32) -> u32 {
-    const BIT: [u32; LANES] = {
-        let mut bits = [0; LANES];
-        let mut i = 0;
-        while i < LANES {
-            bits[i] = 1 << i;
-            i += 1;
-        }
-        bits
-    };
-    // Select, then one horizontal OR: this form vectorises, shifting single comparisons does not.
-    let mut picked = [0; LANES];
-    for i in 0..LANES {
-        picked[i] = if values[i] < bound { BIT[i] } else { 0 };
-    }
-    let mut mask = 0;
-    for bits in picked {
-        mask |= bits;
-    }
-    mask
-}
 
 /// The dot product of `p` with lane `i` of a vector.
 #[inline(always)]

@@ -9,7 +9,7 @@ mod pack;
 #[cfg(test)]
 mod tests;
 
-use super::lanes::Level;
+use super::lanes::{Lanes, Level};
 use super::wide::{self, Stop};
 use super::{Point, TriMesh, Vec3};
 use kernel::{Leaf, Node};
@@ -61,8 +61,8 @@ impl Winding {
 
     /// As [`Winding::number`] for a point in local units, |p| < 1e6, to be inlined into a function of one SIMD level.
     #[inline(always)]
-    pub(crate) fn number_local(&self, p: [f32; 3]) -> f64 {
-        kernel::number_body(self, p)
+    pub(crate) fn number_local(&self, lanes: impl Lanes, p: [f32; 3]) -> f64 {
+        kernel::number_body(lanes, self, p)
     }
 
     /// A position in the local frame of the `f32` data.

@@ -5,7 +5,7 @@
 
 use super::{Bvh, Closest, NO_SLOT, nearer};
 use crate::geometry::Point;
-use crate::geometry::lanes::{F, LANES, below, dot, max, min, minus, per_level};
+use crate::geometry::lanes::{F, LANES, Lanes, dot, max, min, minus, per_level};
 use crate::geometry::wide::{LEAF, NONE, STACK};
 
 /// Error bound of the `f32` distances in local units, per 1 + |p| (coordinates of the mesh within [-1, 1]): some ten
@@ -144,42 +144,47 @@ impl Stack {
 
 /// Nearest triangle in `f32`; see [`Bvh::nearest_f32`]. To be inlined into a function of [`per_level`].
 #[inline(always)]
-pub(super) fn nearest(bvh: &Bvh, p: [f32; 3], bound2: f32, near: u32, tests: &mut u64) -> (f32, u32) {
-    let (mut best, mut slot) = (bound2, NO_SLOT);
-    let mut open = |leaf: u32, best: &mut f32, slot: &mut u32| {
-        let Some(data) = bvh.leaves.get(leaf as usize) else { return };
-        let d = triangle_distances(data, p);
-        let mut mask = below(&d, *best) & data.used;
-        *tests += LANES as u64;
-        while mask != 0 {
-            let lane = (mask.trailing_zeros() as usize) & (LANES - 1);
-            mask &= mask - 1;
-            if d[lane] < *best {
-                *best = d[lane];
-                *slot = leaf * LANES as u32 + lane as u32;
-            }
-        }
-    };
-    let seed = near / LANES as u32;
-    if near != NO_SLOT {
-        open(seed, &mut best, &mut slot);
+pub(super) fn nearest(
+    lanes: impl Lanes,
+    bvh: &Bvh,
+    p: [f32; 3],
+    bound2: f32,
+    near: u32,
+    tests: &mut u64,
+) -> (f32, u32) {
+    let mut best = (bound2, NO_SLOT);
+    let seed = if near == NO_SLOT { NONE } else { near / LANES as u32 };
+    if seed != NONE {
+        open_leaf(lanes, bvh, p, seed, &mut best, tests);
     }
     let mut stack = Stack::new();
     while let Some((d, at)) = stack.pop() {
-        if d >= best {
+        if d >= best.0 {
             continue;
         }
         if at & LEAF != 0 {
-            let leaf = at ^ LEAF;
-            if near == NO_SLOT || leaf != seed {
-                open(leaf, &mut best, &mut slot);
+            if at ^ LEAF != seed {
+                open_leaf(lanes, bvh, p, at ^ LEAF, &mut best, tests);
             }
         } else if let Some(node) = bvh.nodes.get(at as usize) {
             let d = box_distances(node, p);
-            stack.push(below(&d, best) & node.used, &d, &node.child);
+            stack.push(lanes.below(&d, best.0) & node.used, &d, &node.child);
         }
     }
-    (best, slot)
+    best
+}
+
+/// Lowers `best` (squared distance, slot) by the triangles of a leaf.
+#[inline(always)]
+fn open_leaf(lanes: impl Lanes, bvh: &Bvh, p: [f32; 3], leaf: u32, best: &mut (f32, u32), tests: &mut u64) {
+    let Some(data) = bvh.leaves.get(leaf as usize) else { return };
+    *tests += LANES as u64;
+    let d = triangle_distances(data, p);
+    let mask = lanes.below(&d, best.0) & data.used;
+    if mask != 0 {
+        let lane = smallest(mask, &d);
+        *best = (d[lane], leaf * LANES as u32 + lane as u32);
+    }
 }
 
 /// The lane in `mask` (not empty) with the smallest value.
@@ -197,18 +202,20 @@ fn smallest(mut mask: u32, values: &F) -> usize {
     best
 }
 
+/// Square of a distance within which a triangle may in truth be nearer than `best` (local units).
 #[inline(always)]
-fn exact_body(bvh: &Bvh, p: &Point, local: [f64; 3], start: Closest) -> Closest {
+fn widened(best: f64, margin: f64) -> f32 {
+    let reach = (best + margin) * (1.0 + 1e-6);
+    (reach * reach * (1.0 + 1e-6)) as f32
+}
+
+#[inline(always)]
+fn exact_body(lanes: impl Lanes, bvh: &Bvh, p: &Point, local: [f64; 3], start: Closest) -> Closest {
     let q = local.map(|x| x as f32);
     let size = (local[0] * local[0] + local[1] * local[1] + local[2] * local[2]).sqrt();
     let margin = MARGIN * (1.0 + size);
-    // Whatever lies within the margin of the best so far might be nearer in truth.
-    let widened = |best: f64| {
-        let reach = (best / bvh.scale + margin) * (1.0 + 1e-6);
-        (reach * reach * (1.0 + 1e-6)) as f32
-    };
     let mut best = start;
-    let mut bound = widened(best.distance);
+    let mut bound = widened(best.distance / bvh.scale, margin);
     let mut stack = Stack::new();
     while let Some((d, at)) = stack.pop() {
         if d >= bound {
@@ -218,7 +225,7 @@ fn exact_body(bvh: &Bvh, p: &Point, local: [f64; 3], start: Closest) -> Closest 
             let leaf = at ^ LEAF;
             let Some(data) = bvh.leaves.get(leaf as usize) else { continue };
             let d = triangle_distances(data, q);
-            let mut mask = below(&d, bound) & data.used;
+            let mut mask = lanes.below(&d, bound) & data.used;
             // The nearest one first: it shrinks the bound below most of the others.
             while mask != 0 {
                 let lane = smallest(mask, &d);
@@ -227,11 +234,11 @@ fn exact_body(bvh: &Bvh, p: &Point, local: [f64; 3], start: Closest) -> Closest 
                     break;
                 }
                 best = nearer(best, bvh.measure(p, leaf * LANES as u32 + lane as u32));
-                bound = widened(best.distance);
+                bound = widened(best.distance / bvh.scale, margin);
             }
         } else if let Some(node) = bvh.nodes.get(at as usize) {
             let d = box_distances(node, q);
-            stack.push(below(&d, bound) & node.used, &d, &node.child);
+            stack.push(lanes.below(&d, bound) & node.used, &d, &node.child);
         }
     }
     best
@@ -263,7 +270,14 @@ fn box_entries(node: &Node, o: [f32; 3], d: [f32; 3], limit: f32) -> F {
 }
 
 #[inline(always)]
-fn ray_hit_body(bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32, facing: f32) -> (f32, u32) {
+fn ray_hit_body(
+    lanes: impl Lanes,
+    bvh: &Bvh,
+    o: [f32; 3],
+    d: [f32; 3],
+    limit: f32,
+    facing: f32,
+) -> (f32, u32) {
     let (mut best, mut slot) = (limit, NO_SLOT);
     let mut stack = Stack::new();
     while let Some((entry, at)) = stack.pop() {
@@ -274,7 +288,7 @@ fn ray_hit_body(bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32, facing: f32) ->
             let leaf = at ^ LEAF;
             let Some(data) = bvh.leaves.get(leaf as usize) else { continue };
             let hit = ray_hits(data, o, d, facing);
-            let mut mask = below(&hit, best) & data.used;
+            let mut mask = lanes.below(&hit, best) & data.used;
             while mask != 0 {
                 let lane = (mask.trailing_zeros() as usize) & (LANES - 1);
                 mask &= mask - 1;
@@ -284,7 +298,7 @@ fn ray_hit_body(bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32, facing: f32) ->
             }
         } else if let Some(node) = bvh.nodes.get(at as usize) {
             let entry = box_entries(node, o, d, best);
-            stack.push(below(&entry, best) & node.used, &entry, &node.child);
+            stack.push(lanes.below(&entry, best) & node.used, &entry, &node.child);
         }
     }
     (best, slot)

@@ -180,7 +180,7 @@ fn rays_leave_and_enter_a_box_where_they_should() {
     let bvh = Bvh::build(&shapes::cuboid(Vec3::new(2.0, 1.0, 0.5)));
     let hit = |x: f64, limit: f32, facing: f32| {
         let o = bvh.to_local(&Point::new(x, 0.1, 0.05)).map(|x| x as f32);
-        bvh.first_hit(o, [1.0, 0.0, 0.0], limit, facing).map(|t| f64::from(t) * bvh.unit())
+        bvh.first_hit(o, [1.0, 0.0, 0.0], limit, facing).map(|(t, _)| f64::from(t) * bvh.unit())
     };
     let near = |got: Option<f64>, want: f64| (got.unwrap() - want).abs() < 1e-5;
     assert!(near(hit(0.25, 1e3, 1.0), 0.75), "from inside, out through the near face");

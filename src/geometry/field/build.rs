@@ -9,9 +9,9 @@ mod rim;
 mod thin;
 
 use super::Field;
-use crate::geometry::TriMesh;
 use crate::geometry::bvh::Bvh;
 use crate::geometry::winding::Winding;
+use crate::geometry::{Point, TriMesh};
 use grid::{Blocks, Grid};
 use meter::Meter;
 use rim::Rim;
@@ -168,4 +168,11 @@ struct Solid<'a> {
     bvh: &'a Bvh,
     winding: &'a Winding,
     rim: &'a Rim,
+}
+
+impl Solid<'_> {
+    /// True where the winding number exceeds one half.
+    fn inside(&self, p: &Point) -> bool {
+        self.winding.number(p) > 0.5
+    }
 }

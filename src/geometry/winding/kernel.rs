@@ -4,7 +4,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::Winding;
-use crate::geometry::lanes::{F, LANES, max, min, per_level};
+use crate::geometry::lanes::{F, LANES, Lanes, max, min, per_level};
 use crate::geometry::wide::{LEAF, NONE, STACK};
 use std::f32::consts::{FRAC_1_PI, FRAC_PI_2, FRAC_PI_4, PI};
 
@@ -51,8 +51,8 @@ impl Leaf {
 
 /// Adds each far child's moments to `sum`; returns the mask of near ones.
 #[inline(always)]
-fn far_field(node: &Node, p: [f32; 3], sum: &mut F) -> u32 {
-    let mut dist2 = [0.0; LANES];
+fn far_field(lanes: impl Lanes, node: &Node, p: [f32; 3], sum: &mut F) -> u32 {
+    let mut excess = [0.0; LANES];
     for i in 0..LANES {
         let (x, y, z) = (node.center[0][i] - p[0], node.center[1][i] - p[1], node.center[2][i] - p[2]);
         let (xx, yy, zz) = (x * x, y * y, z * z);
@@ -72,14 +72,11 @@ fn far_field(node: &Node, p: [f32; 3], sum: &mut F) -> u32 {
             + zz * (s[2][i] * z + s[7][i] * x + s[8][i] * y)
             + s[9][i] * (x * y * z);
         let w = i2 * i2.sqrt() * (first + i2 * (second + i2 * third));
-        dist2[i] = r2;
-        sum[i] += if r2 > node.far2[i] { w } else { 0.0 };
+        excess[i] = r2 - node.far2[i];
+        sum[i] += if excess[i] < 0.0 { 0.0 } else { w };
     }
-    let mut near = 0;
-    for i in 0..LANES {
-        near |= u32::from(dist2[i] <= node.far2[i]) << i;
-    }
-    near & node.used
+    // Negative where the child is near.
+    lanes.below(&excess, 0.0) & node.used
 }
 
 /// Adds each triangle's solid angle over 4 pi.
@@ -125,7 +122,7 @@ pub(super) fn atan2(y: f32, x: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn number_body(tree: &Winding, p: [f32; 3]) -> f64 {
+pub(super) fn number_body(lanes: impl Lanes, tree: &Winding, p: [f32; 3]) -> f64 {
     let mut sum = [0.0; LANES];
     let mut stack = [0u32; STACK];
     let mut len = usize::from(!tree.nodes.is_empty());
@@ -137,7 +134,7 @@ pub(super) fn number_body(tree: &Winding, p: [f32; 3]) -> f64 {
                 near_field(leaf, p, &mut sum);
             }
         } else if let Some(node) = tree.nodes.get(at as usize) {
-            let mut mask = far_field(node, p, &mut sum);
+            let mut mask = far_field(lanes, node, p, &mut sum);
             while mask != 0 {
                 let lane = (mask.trailing_zeros() as usize) & (LANES - 1);
                 mask &= mask - 1;

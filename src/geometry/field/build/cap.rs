@@ -3,7 +3,7 @@
 use super::grid::{BLOCK, Blocks, EDGE, Grid, within};
 use super::{FieldError, Meter, Solid};
 use crate::geometry::bvh::{Bvh, NO_SLOT};
-use crate::geometry::lanes::per_level;
+use crate::geometry::lanes::{Lanes, per_level};
 use crate::geometry::{Point, TriMesh};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -166,7 +166,7 @@ per_level! {
 }
 
 #[inline(always)]
-fn block_body(tree: &Bvh, grid: &Grid, index: usize, out: &mut [f32]) -> u64 {
+fn block_body(lanes: impl Lanes, tree: &Bvh, grid: &Grid, index: usize, out: &mut [f32]) -> u64 {
     let (first, len) = grid.block(index);
     let (center, radius) = grid.block_ball(first, len);
     let largest = f64::from(out.iter().fold(0.0f32, |m, d| if d.abs() > m { d.abs() } else { m }));
@@ -190,7 +190,7 @@ fn block_body(tree: &Bvh, grid: &Grid, index: usize, out: &mut [f32]) -> u64 {
                 ];
                 let d = &mut out[within([i, j, k])];
                 let bound = d.abs() / to_cells;
-                let (d2, slot) = tree.nearest_f32(p, bound * bound, near, &mut tests);
+                let (d2, slot) = tree.nearest_f32(lanes, p, bound * bound, near, &mut tests);
                 if slot != NO_SLOT {
                     near = slot;
                     *d = (d2.sqrt() * to_cells).copysign(*d);

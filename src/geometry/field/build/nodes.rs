@@ -3,7 +3,7 @@
 use super::grid::{BLOCK, Blocks, EDGE, within};
 use super::{FieldError, Meter, Solid};
 use crate::geometry::bvh::NO_SLOT;
-use crate::geometry::lanes::per_level;
+use crate::geometry::lanes::{Lanes, per_level};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,7 +39,7 @@ per_level! {
 }
 
 #[inline(always)]
-fn block_body(solid: &Solid, index: usize, out: &mut [f32]) -> Counts {
+fn block_body(lanes: impl Lanes, solid: &Solid, index: usize, out: &mut [f32]) -> Counts {
     let mut counts = Counts::default();
     let (first, len) = solid.grid.block(index);
     let origin = solid.bvh.to_local(&solid.grid.node(first));
@@ -57,20 +57,27 @@ fn block_body(solid: &Solid, index: usize, out: &mut [f32]) -> Counts {
                     (origin[1] + j as f64 * step) as f32,
                     (origin[2] + k as f64 * step) as f32,
                 ];
-                let (d2, slot) = solid.bvh.nearest_f32(p, f32::INFINITY, near, &mut counts.distance);
+                let (d2, slot) = solid.bvh.nearest_f32(lanes, p, f32::INFINITY, near, &mut counts.distance);
                 near = slot;
                 out[within([i, j, k])] = d2.sqrt() * to_cells;
             }
         }
     }
-    sign(solid, first, len, out, &mut counts.winding);
+    sign(lanes, solid, first, len, out, &mut counts.winding);
     counts
 }
 
 /// Gives the unsigned distances of a block their signs. The grid's outermost nodes are outside by decree: a soup may
 /// surround points beyond its own box, and what reaches out of the grid is cut off (and capped) there.
 #[inline(always)]
-fn sign(solid: &Solid, first: [usize; 3], len: [usize; 3], out: &mut [f32], evaluations: &mut u64) {
+fn sign(
+    lanes: impl Lanes,
+    solid: &Solid,
+    first: [usize; 3],
+    len: [usize; 3],
+    out: &mut [f32],
+    evaluations: &mut u64,
+) {
     let grid = solid.grid;
     let (center, radius) = grid.block_ball(first, len);
     // Largest change of the winding number along one grid edge of this block.
@@ -86,7 +93,8 @@ fn sign(solid: &Solid, first: [usize; 3], len: [usize; 3], out: &mut [f32], eval
                     continue;
                 }
                 let p = grid.node([first[0] + i, first[1] + j, first[2] + k]);
-                let w = solid.winding.number_local(solid.winding.to_local(&p).map(|x| x as f32)) as f32;
+                let w =
+                    solid.winding.number_local(lanes, solid.winding.to_local(&p).map(|x| x as f32)) as f32;
                 *evaluations += 1;
                 let mark = if w > 0.5 { Mark::Inside } else { Mark::Outside };
                 state[seed] = mark;

@@ -1,7 +1,8 @@
 //! Walls and gaps too thin for the grid.
 //!
 //! From sample points on the triangles a ray runs inwards to where it leaves the solid again: the wall's thickness there. A
-//! ray outwards to where it enters again: a gap. Sampling finds what is about as wide as its triangles or a few cells.
+//! ray outwards to where it enters again: a gap. A wedge gets thin towards its tip and a scan has wrinkles of some
+//! micrometres, so what counts is the width that at least one cell's worth of surface does not reach.
 
 use super::{FieldError, Meter, Solid};
 use crate::geometry::{Point, TriMesh, Vec3};
@@ -12,8 +13,12 @@ const SPACING: f64 = 4.0;
 /// Most rows of samples on a triangle.
 const ROWS: f64 = 16.0;
 /// Surfaces inside the solid (of overlapping shells) that a ray may pass.
-const PASSES: u32 = 8;
-/// Triangles of one task, which share the shortest length found so far.
+const PASSES: u32 = 4;
+/// Least cosine between a ray and the normal where it ends: a wall's faces are about parallel, a corner's are not.
+const FACING: f64 = 0.7;
+/// Walls and gaps wider than this many cells are not looked for.
+const WIDEST: f64 = 4.0;
+/// Triangles of one task.
 const TASK: usize = 512;
 
 /// The thinnest found, in cells; infinite when none.
@@ -22,70 +27,83 @@ pub(super) struct Thin {
     pub(super) gap: f64,
 }
 
+/// A sample: width in cells and the surface that it stands for in square cells.
+type Sample = (f64, f64);
+
 pub(super) fn measure(mesh: &TriMesh, solid: &Solid, meter: &Meter) -> Result<Thin, FieldError> {
-    let none = || Thin { wall: f64::INFINITY, gap: f64::INFINITY };
-    mesh.triangles
+    let tasks: Vec<[Vec<Sample>; 2]> = mesh
+        .triangles
         .par_chunks(TASK)
         .enumerate()
         .map(|(task, triangles)| {
-            let mut found = none();
+            let mut found = [Vec::new(), Vec::new()];
             for t in 0..triangles.len() {
                 if t % 64 == 0 {
                     meter.check()?;
                 }
-                probe(solid, &mesh.corners(task * TASK + t), &mut found);
+                probe(mesh, solid, task * TASK + t, &mut found);
             }
             Ok(found)
         })
-        .try_reduce(none, |a, b| Ok(Thin { wall: a.wall.min(b.wall), gap: a.gap.min(b.gap) }))
+        .collect::<Result<_, FieldError>>()?;
+    let thinnest = |kind: usize| {
+        let mut all: Vec<Sample> = tasks.iter().flat_map(|t| &t[kind]).copied().collect();
+        all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        let mut surface = 0.0;
+        let enough = |s: &&Sample| {
+            surface += s.1;
+            surface >= 1.0
+        };
+        all.iter().find(enough).map_or(f64::INFINITY, |s| s.0)
+    };
+    Ok(Thin { wall: thinnest(0), gap: thinnest(1) })
 }
 
-fn probe(solid: &Solid, corners: &[Point; 3], found: &mut Thin) {
-    let [a, b, c] = corners;
+fn probe(mesh: &TriMesh, solid: &Solid, triangle: usize, found: &mut [Vec<Sample>; 2]) {
+    let [a, b, c] = mesh.corners(triangle);
     let area_vector = (b - a).cross(&(c - a)) * 0.5;
-    let area = area_vector.norm();
+    let area = area_vector.norm() / solid.grid.cell.powi(2);
     let Some(normal) = area_vector.try_normalize(0.0).filter(|n| n.iter().all(|x| x.is_finite())) else {
         return;
     };
-    let rows = (area.sqrt() / (SPACING * solid.grid.cell)).ceil().clamp(1.0, ROWS) as u32;
+    let rows = (area.sqrt() / SPACING).ceil().clamp(1.0, ROWS) as u32;
+    // The centroids of rows^2 similar parts of the triangle, those that point the same way and those upside down.
+    let share = area / f64::from(rows * rows);
+    let part = 1.0 / f64::from(rows);
     for i in 0..rows {
         for j in 0..rows - i {
-            let (u, v) = [(i, j)].map(|(i, j)| {
-                let step = 1.0 / f64::from(rows);
-                ((f64::from(i) + 1.0 / 3.0) * step, (f64::from(j) + 1.0 / 3.0) * step)
-            })[0];
-            let p = a + (b - a) * u + (c - a) * v;
-            if let Some(t) = crossing(solid, &p, -normal, true, found.wall) {
-                found.wall = t;
-            }
-            if let Some(t) = crossing(solid, &p, normal, false, found.gap) {
-                found.gap = t;
+            for third in [1.0 / 3.0, 2.0 / 3.0] {
+                let (u, v) = ((f64::from(i) + third) * part, (f64::from(j) + third) * part);
+                if third > 0.5 && i + j + 2 > rows {
+                    continue;
+                }
+                let p = a + (b - a) * u + (c - a) * v;
+                // How far beside a surface its sides are asked: far less than a cell, far more than single precision.
+                let aside = (1e-3 * solid.grid.cell).max(1e-5 * solid.bvh.unit());
+                if solid.inside(&(p - normal * aside)) && !solid.inside(&(p + normal * aside)) {
+                    found[0].extend(run(mesh, solid, &p, -normal, true, aside).map(|t| (t, share)));
+                    found[1].extend(run(mesh, solid, &p, normal, false, aside).map(|t| (t, share)));
+                }
             }
         }
     }
 }
 
-/// Length in cells, if shorter than `limit`, of the run from surface point `p` along `dir` through the solid (`wall`) or
-/// through free space; `None` when `p` is not a border of that kind.
-fn crossing(solid: &Solid, p: &Point, dir: Vec3, wall: bool, limit: f64) -> Option<f64> {
-    let (bvh, cell) = (solid.bvh, solid.grid.cell);
-    // How far beside a surface its side is asked: far less than a cell, far more than single precision.
-    let aside = (1e-3 * cell).max(1e-5 * bvh.unit());
-    let within = |q: &Point| (solid.winding.number(q) > 0.5) == wall;
+/// Length in cells, if below [`WIDEST`], of the run from a point `p` of the solid's surface along `dir` through the solid
+/// (`wall`) or through free space, if it ends at a surface that faces back.
+fn run(mesh: &TriMesh, solid: &Solid, p: &Point, dir: Vec3, wall: bool, aside: f64) -> Option<f64> {
+    let (bvh, longest) = (solid.bvh, WIDEST * solid.grid.cell);
+    let facing = if wall { 1.0 } else { -1.0 };
     let mut gone = 0.0;
-    for pass in 0..PASSES {
-        let from = p + dir * gone;
-        let room = ((limit * cell - gone) / bvh.unit()) as f32;
-        let o = bvh.to_local(&from).map(|x| x as f32);
+    for _ in 0..PASSES {
+        let o = bvh.to_local(&(p + dir * gone)).map(|x| x as f32);
         let d = [dir.x as f32, dir.y as f32, dir.z as f32];
-        let t = bvh.first_hit(o, d, room, if wall { 1.0 } else { -1.0 })?;
-        // Only now, since most rays are longer than the shortest so far.
-        if pass == 0 && (!within(&(p + dir * aside)) || within(&(p - dir * aside))) {
-            return None;
-        }
+        let (t, hit) = bvh.first_hit(o, d, ((longest - gone) / bvh.unit()) as f32, facing as f32)?;
         let end = gone + f64::from(t) * bvh.unit();
-        if !within(&(p + dir * (end + aside))) {
-            return (end < limit * cell).then_some(end / cell);
+        if solid.inside(&(p + dir * (end + aside))) != wall {
+            let [a, b, c] = mesh.corners(hit as usize);
+            let normal = (b - a).cross(&(c - a)).normalize();
+            return (normal.dot(&dir) * facing > FACING).then_some(end / solid.grid.cell);
         }
         gone = end + aside;
     }
