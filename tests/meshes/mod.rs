@@ -19,6 +19,23 @@ pub fn shared(name: &str) -> Option<TriMesh> {
     Some(if name.ends_with(".ply") { ply(&bytes) } else { stl(&bytes) })
 }
 
+/// Every shared STL, OBJ and PLY mesh with its name, those of `points/` left out.
+pub fn all() -> Vec<(String, TriMesh)> {
+    let Some(dir) = models() else { return Vec::new() };
+    let mut names = Vec::new();
+    for sub in ["", "analytic", "messy"] {
+        let Ok(entries) = std::fs::read_dir(dir.join(sub)) else { continue };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if [".stl", ".ply"].iter().any(|e| name.ends_with(e)) {
+                names.push(if sub.is_empty() { name } else { format!("{sub}/{name}") });
+            }
+        }
+    }
+    names.sort();
+    names.into_iter().filter_map(|n| shared(&n).map(|m| (n, m))).collect()
+}
+
 fn stl(bytes: &[u8]) -> TriMesh {
     let mut mesh = TriMesh::default();
     if bytes.starts_with(b"solid") {

@@ -108,14 +108,20 @@ fn cell_surface(solid: &Solid, depth: &Blocks, cell: [usize; 3]) -> Vec<[Point; 
     let inside = |c: &usize| !corners[*c].depth.is_sign_negative();
     let cut = |a: usize, b: usize| crossing(&corners, a.min(b), a.max(b));
     let mut out = Vec::new();
+    // Pieces that only retrace the mesh are not needed.
+    let mut add = |piece: [Cut; 3]| {
+        if piece.iter().any(|c| c.open) {
+            out.push(piece.map(|c| c.at));
+        }
+    };
     for tetrahedron in &TETRAHEDRA {
         let (ins, outs): (Vec<usize>, Vec<usize>) = tetrahedron.iter().partition(|c| inside(c));
         match (&ins[..], &outs[..]) {
-            (&[a], &[b, c, d]) | (&[b, c, d], &[a]) => out.push([cut(a, b), cut(a, c), cut(a, d)]),
+            (&[a], &[b, c, d]) | (&[b, c, d], &[a]) => add([cut(a, b), cut(a, c), cut(a, d)]),
             (&[a, b], &[c, d]) => {
                 let quad = [cut(a, c), cut(a, d), cut(b, d), cut(b, c)];
-                out.push([quad[0], quad[1], quad[2]]);
-                out.push([quad[0], quad[2], quad[3]]);
+                add([quad[0], quad[1], quad[2]]);
+                add([quad[0], quad[2], quad[3]]);
             }
             _ => {}
         }
@@ -130,20 +136,29 @@ struct Corner {
     winding: f64,
 }
 
-/// Where the surface crosses the segment between two corners of a cell.
-fn crossing(corners: &[Corner; 8], a: usize, b: usize) -> Point {
-    let length = f64::from((a ^ b).count_ones()).sqrt();
+/// A crossing of the surface with the segment between two corners.
+#[derive(Clone, Copy)]
+struct Cut {
+    at: Point,
+    /// No triangle passes between the corners.
+    open: bool,
+}
+
+fn crossing(corners: &[Corner; 8], a: usize, b: usize) -> Cut {
+    let length = (a ^ b).count_ones() as f32;
     let (a, b) = (&corners[a], &corners[b]);
-    let (da, db) = (f64::from(a.depth.abs()), f64::from(b.depth.abs()));
-    let t = if da + db <= length * 1.01 {
-        // A triangle may pass here: the crossing is its.
-        if da + db > 0.0 { da / (da + db) } else { 0.5 }
-    } else {
+    let (da, db) = (a.depth.abs(), b.depth.abs());
+    let open = da + db > length.sqrt() * CROSSED;
+    let t = if open {
         // No triangle is near, so the winding number is smooth.
         let t = (a.winding - 0.5) / (a.winding - b.winding);
         if t.is_finite() { t.clamp(0.0, 1.0) } else { 0.5 }
+    } else if da + db > 0.0 {
+        f64::from(da) / f64::from(da + db)
+    } else {
+        0.5
     };
-    a.at + (b.at - a.at) * t
+    Cut { at: a.at + (b.at - a.at) * t, open }
 }
 
 /// Lowers distances to those of the caps, where they are nearer. Returns the number of distances evaluated.

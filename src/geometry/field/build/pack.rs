@@ -26,10 +26,10 @@ pub(super) fn quantise(grid: &Grid, depth: &Blocks, meter: &Meter) -> Result<(Fi
         }
         meter.step(share)
     })?;
-    // Half a count, one rounding of the largest value to `f32`, and the single-precision arithmetic of the distances:
-    // 2e-6 of the coordinates, which reach from the centre to the corner of the grid (`bvh::kernel::MARGIN`).
+    // Half a count, and the single-precision arithmetic of the distances: some 16 roundings of 2^-24 of coordinates that
+    // reach from the centre to the corner of the grid.
     let corner = grid.dims.iter().map(|&n| (n * n) as f64).sum::<f64>().sqrt() * 0.5 * grid.cell;
-    let error = 0.5 * f64::from(scale) + 4e-6 * corner;
+    let error = 0.5 * f64::from(scale) + 1e-6 * corner;
     let field =
         Field { origin: grid.origin, cell: grid.cell, dims: grid.dims.map(|n| n as u32), scale, data };
     Ok((field, error))
