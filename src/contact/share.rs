@@ -39,7 +39,8 @@ pub fn share(total: u32, needs: &[u32], out: &mut [u32]) {
 
 /// As [`share`], but a share moves by at most a sixteenth (at least 16 units) from its value in the last tick
 /// (`last`, 0 = new): when another object joins, the force of those already touched does not jump to a coarser
-/// sampling. Where that would exceed `total`, all give way by a common part.
+/// sampling. The newcomer takes what is left, and its whole share some ticks later. Where that would exceed `total`
+/// all the same, those already touched give way by a common part.
 pub fn share_gently(total: u32, needs: &[u32], last: &[u32], out: &mut [u32]) {
     let n = needs.len().min(out.len()).min(last.len());
     share(total, &needs[..n], &mut out[..n]);
@@ -47,23 +48,31 @@ pub fn share_gently(total: u32, needs: &[u32], last: &[u32], out: &mut [u32]) {
         return;
     }
     let moved = |goal: u32, last: u32| {
-        if last == 0 {
-            return u64::from(goal);
-        }
         let step = (last / 16).max(16);
-        u64::from(goal.clamp(last.saturating_sub(step).max(1), last.saturating_add(step)))
+        i128::from(goal.clamp(last.saturating_sub(step).max(1), last.saturating_add(step)))
     };
-    let goals: u64 = out[..n].iter().map(|&g| u64::from(g)).sum();
-    let wished: u64 = out[..n].iter().zip(last).map(|(&g, &l)| moved(g, l)).sum();
-    let total = u64::from(total);
-    for (out, &last) in out[..n].iter_mut().zip(last) {
-        let (goal, wish) = (i128::from(*out), i128::from(moved(*out, last)));
-        let units = if wished <= total {
-            wish
+    let (mut old_goals, mut old_wishes, mut new_goals, mut newcomers) = (0i128, 0i128, 0i128, 0i128);
+    for (&goal, &last) in out[..n].iter().zip(last) {
+        if last == 0 {
+            new_goals += i128::from(goal);
+            newcomers += 1;
         } else {
-            // goal + part * (wish - goal), with the largest part that keeps the sum within the total; rounded down.
-            let (room, over) = (i128::from(total.saturating_sub(goals)), i128::from(wished - goals));
-            goal + ((wish - goal) * room).div_euclid(over.max(1))
+            old_goals += i128::from(goal);
+            old_wishes += moved(goal, last);
+        }
+    }
+    let for_old = (i128::from(total) - newcomers).max(0);
+    let for_new = (i128::from(total) - old_wishes).max(newcomers);
+    for (out, &last) in out[..n].iter_mut().zip(last) {
+        let goal = i128::from(*out);
+        let units = if last == 0 {
+            if new_goals <= for_new { goal } else { goal * for_new / new_goals }
+        } else if old_wishes <= for_old {
+            moved(*out, last)
+        } else {
+            // The largest common part of the way back from goal to wish that fits; rounded down.
+            let (room, over) = ((for_old - old_goals).max(0), (old_wishes - old_goals).max(1));
+            goal + ((moved(*out, last) - goal) * room).div_euclid(over)
         };
         *out = units.clamp(1, i128::from(u32::MAX)) as u32;
     }

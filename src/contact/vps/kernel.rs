@@ -72,11 +72,12 @@ fn run<S: Simd>(s: S, job: &Job<'_>, range: Range<usize>, sums: &mut Sums) {
     for block in range {
         let (Some(x), Some(y), Some(z)) = (xs.get(block), ys.get(block), zs.get(block)) else { break };
         let r = [s.load(x), s.load(y), s.load(z)];
-        let u = [0, 1, 2].map(|row| {
-            let m = &job.to_grid[3 * row..3 * row + 3];
-            let xy = s.add(s.mul(s.splat(m[0]), r[0]), s.mul(s.splat(m[1]), r[1]));
-            s.add(s.add(xy, s.mul(s.splat(m[2]), r[2])), s.splat(job.offset[row]))
-        });
+        let m = &job.to_grid;
+        let u = [
+            affine(s, [m[0], m[1], m[2]], r, job.offset[0]),
+            affine(s, [m[3], m[4], m[5]], r, job.offset[1]),
+            affine(s, [m[6], m[7], m[8]], r, job.offset[2]),
+        ];
         let cells = Cells::look_up(s, &job.grid, u);
         let depth = cells.depth(s);
         deepest = s.max(depth, deepest);
@@ -118,8 +119,8 @@ fn run<S: Simd>(s: S, job: &Job<'_>, range: Range<usize>, sums: &mut Sums) {
     s.store(inside, &mut sums.deepest_inside);
     if touched {
         sums.touched = true;
-        for (lane, total) in lanes.into_iter().zip(&mut sums.total) {
-            s.accumulate(lane, total);
+        for i in 0..SUMS {
+            s.accumulate(lanes[i], &mut sums.total[i]);
         }
     }
 }
@@ -142,14 +143,16 @@ fn accumulate<S: Simd>(
     let m = cross(s, r, n);
     // Depth gradient in the tool's frame: transpose of the map to the grid.
     let q = cells.gradient(s);
-    let g = [0, 1, 2].map(|c| {
-        let xy = s.add(s.mul(s.splat(job.to_grid[c]), q[0]), s.mul(s.splat(job.to_grid[3 + c]), q[1]));
-        s.add(xy, s.mul(s.splat(job.to_grid[6 + c]), q[2]))
-    });
+    let t = &job.to_grid;
+    let g = [
+        combine(s, [t[0], t[3], t[6]], q),
+        combine(s, [t[1], t[4], t[7]], q),
+        combine(s, [t[2], t[5], t[8]], q),
+    ];
     let h = cross(s, r, g);
     let elastic = s.mul(s.splat(job.pressure), d);
     // Speed of the surface against its inward normal; the damping never exceeds the spring, so it starts from 0.
-    let along = s.add(dot(s, n, job.linear.map(|v| s.splat(v))), dot(s, m, job.angular.map(|v| s.splat(v))));
+    let along = s.add(combine(s, job.linear, n), combine(s, job.angular, m));
     let approach = s.max(s.mul(s.splat(-job.damping), along), zero);
     let pressure = s.add(elastic, s.min(approach, elastic));
     let force = s.mul(area, pressure);
@@ -161,22 +164,32 @@ fn accumulate<S: Simd>(
     }
     let columns = [g[0], g[1], g[2], h[0], h[1], h[2]];
     let rows = [n[0], n[1], n[2], m[0], m[1], m[2]];
-    for (i, row) in rows.into_iter().enumerate() {
-        let weighted = s.mul(area, row);
-        for (j, column) in columns.into_iter().enumerate() {
+    for i in 0..6 {
+        let weighted = s.mul(area, rows[i]);
+        for j in 0..6 {
             let at = 9 + 6 * i + j;
-            lanes[at] = s.add(lanes[at], s.mul(weighted, column));
+            lanes[at] = s.add(lanes[at], s.mul(weighted, columns[j]));
         }
     }
 }
 
+/// k[0] v[0] + k[1] v[1] + k[2] v[2].
 #[inline(always)]
-fn dot<S: Simd>(s: S, a: [S::F; 3], b: [S::F; 3]) -> S::F {
-    s.add(s.add(s.mul(a[0], b[0]), s.mul(a[1], b[1])), s.mul(a[2], b[2]))
+fn combine<S: Simd>(s: S, k: [f32; 3], v: [S::F; 3]) -> S::F {
+    let xy = s.add(s.mul(s.splat(k[0]), v[0]), s.mul(s.splat(k[1]), v[1]));
+    s.add(xy, s.mul(s.splat(k[2]), v[2]))
+}
+
+#[inline(always)]
+fn affine<S: Simd>(s: S, k: [f32; 3], v: [S::F; 3], offset: f32) -> S::F {
+    s.add(combine(s, k, v), s.splat(offset))
 }
 
 #[inline(always)]
 fn cross<S: Simd>(s: S, a: [S::F; 3], b: [S::F; 3]) -> [S::F; 3] {
-    let part = |i: usize, j: usize| s.sub(s.mul(a[i], b[j]), s.mul(a[j], b[i]));
-    [part(1, 2), part(2, 0), part(0, 1)]
+    [
+        s.sub(s.mul(a[1], b[2]), s.mul(a[2], b[1])),
+        s.sub(s.mul(a[2], b[0]), s.mul(a[0], b[2])),
+        s.sub(s.mul(a[0], b[1]), s.mul(a[1], b[0])),
+    ]
 }

@@ -118,16 +118,22 @@ impl<S: Simd> Cells<S> {
         let c = &self.corner;
         let [fx, fy, fz] = self.fraction;
         let scale = s.splat(self.scale);
-        let slope = |a: [usize; 4], b: [usize; 4], f: S::F, g: S::F| {
-            let d = |k: usize| s.sub(c[b[k]], c[a[k]]);
-            s.mul(lerp(s, lerp(s, d(0), d(1), f), lerp(s, d(2), d(3), f), g), scale)
-        };
         [
-            slope([0, 2, 4, 6], [1, 3, 5, 7], fy, fz),
-            slope([0, 1, 4, 5], [2, 3, 6, 7], fx, fz),
-            slope([0, 1, 2, 3], [4, 5, 6, 7], fx, fy),
+            s.mul(slope(s, c, [0, 2, 4, 6], 1, fy, fz), scale),
+            s.mul(slope(s, c, [0, 1, 4, 5], 2, fx, fz), scale),
+            s.mul(slope(s, c, [0, 1, 2, 3], 4, fx, fy), scale),
         ]
     }
+}
+
+/// Differences of the four corner pairs (i, i + step), interpolated over the other two axes.
+#[inline(always)]
+fn slope<S: Simd>(s: S, c: &[S::F; 8], i: [usize; 4], step: usize, f: S::F, g: S::F) -> S::F {
+    let d0 = s.sub(c[i[0] + step], c[i[0]]);
+    let d1 = s.sub(c[i[1] + step], c[i[1]]);
+    let d2 = s.sub(c[i[2] + step], c[i[2]]);
+    let d3 = s.sub(c[i[3] + step], c[i[3]]);
+    lerp(s, lerp(s, d0, d1, f), lerp(s, d2, d3, f), g)
 }
 
 #[inline(always)]

@@ -181,11 +181,13 @@ fn batch<S: Simd>(
         blocks = g.iter().fold(blocks, |n, g| n.min(g.len()));
     }
     for block in 0..blocks {
-        let cells = Cells::look_up(s, grid, [0, 1, 2].map(|axis| s.load(&points[axis][block])));
+        let [x, y, z] = points;
+        let cells = Cells::look_up(s, grid, [s.load(&x[block]), s.load(&y[block]), s.load(&z[block])]);
         s.store(cells.depth(s), &mut depth[block]);
         if let Some(out) = &mut gradient {
-            for (out, value) in out.iter_mut().zip(cells.gradient(s)) {
-                s.store(value, &mut out[block]);
+            let gradient = cells.gradient(s);
+            for axis in 0..3 {
+                s.store(gradient[axis], &mut out[axis][block]);
             }
         }
     }

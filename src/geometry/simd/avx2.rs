@@ -121,8 +121,12 @@ impl Simd for Avx2 {
             let base = data.as_ptr().cast();
             let pair =
                 [_mm256_i32gather_epi32::<2>(base, index[0]), _mm256_i32gather_epi32::<2>(base, index[1])];
-            let low = pair.map(|p| _mm256_cvtepi32_ps(_mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(p))));
-            (low, pair.map(|p| _mm256_cvtepi32_ps(_mm256_srai_epi32::<16>(p))))
+            let low = [
+                _mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(pair[0])),
+                _mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(pair[1])),
+            ];
+            let high = [_mm256_srai_epi32::<16>(pair[0]), _mm256_srai_epi32::<16>(pair[1])];
+            (self.to_f32(low), self.to_f32(high))
         }
     }
     #[inline(always)]

@@ -94,6 +94,10 @@ pub fn force(level: Option<SimdLevel>) -> bool {
 /// Sixteen-lane arithmetic. The value that implements it is a token: holding one proves that the CPU has the
 /// instructions, which is what makes the methods safe to call.
 ///
+/// Kernels call these from `#[inline(always)]` functions only, never from a closure handed to library code: an
+/// intrinsic can be inlined only where the enclosing function has the CPU feature, and a closure that stays a
+/// function of its own has not.
+///
 /// `min` and `max` follow the x86 rule: the second operand is returned when either is NaN.
 pub(crate) trait Simd: Copy {
     /// 16 x f32.
