@@ -9,7 +9,8 @@
 
 use super::cover::covering_radius;
 use super::nearest::PointGrid;
-use super::{Level, PATCHES, PointShell};
+use super::order::{Order, ranks};
+use super::{Level, PATCHES, PointShell, UNSORTED};
 use crate::geometry::simd::LANES;
 use crate::geometry::{Point, TriMesh, Vec3};
 use rand_pcg::Pcg64Mcg;
@@ -60,8 +61,8 @@ pub const MAX_POINTS: u32 = 4_000_000;
 const OVERSAMPLE: f64 = 10.0;
 /// Candidates whose normals differ by more than acos of this do not compete for room.
 const SAME_WAY: f64 = 0.1;
-/// Length of the shortest prefix with its own weights.
-const FIRST_LEVEL: usize = 64;
+/// Length of a level over that of the next: a fourth root of 1/2.
+const LEVEL_RATIO: f64 = 0.840_896_415_253_714_5;
 
 /// A place where a point may be put.
 pub(super) struct Candidate {
@@ -206,13 +207,13 @@ impl<'a> Rounds<'a> {
         let n = candidates.len();
         let mut stops: Vec<usize> = Vec::new();
         // Spacing mode does not know its length beforehand: levels simply stop early.
-        let mut next = goal as f64 * 0.5f64.sqrt();
-        while next >= FIRST_LEVEL as f64 {
+        let mut next = goal as f64 * LEVEL_RATIO;
+        while next >= UNSORTED as f64 {
             let len = next as usize / LANES * LANES;
             if stops.last() != Some(&len) {
                 stops.push(len);
             }
-            next *= 0.5f64.sqrt();
+            next *= LEVEL_RATIO;
         }
         Self {
             candidates,
@@ -301,6 +302,14 @@ impl<'a> Rounds<'a> {
             self.take_level();
         }
         let padded = len.next_multiple_of(LANES);
+        // Within each level, follow a space-filling curve.
+        let ends: Vec<usize> = self.levels.iter().map(|l| l.0).collect();
+        let places: Vec<Point> = self.accepted.iter().map(|&i| self.places[i as usize]).collect();
+        let order = Order::new(&places, &ends);
+        self.accepted = order.apply(&self.accepted);
+        for level in &mut self.levels {
+            level.1 = order.apply(&level.1);
+        }
         let column = |f: &dyn Fn(&Candidate) -> f64, pad: f32| {
             let mut v: Vec<f32> =
                 self.accepted.iter().map(|&i| f(&self.candidates[i as usize]) as f32).collect();
@@ -327,6 +336,7 @@ impl<'a> Rounds<'a> {
             ball_radius,
             total_area: levels.last().and_then(|l| l.sum.last().copied()).unwrap_or(0.0),
             patch,
+            rank: ranks(&ends),
             levels,
         }
     }

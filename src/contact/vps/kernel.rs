@@ -1,6 +1,6 @@
 //! The inner loop: sixteen shell points at a time against the field, summed to wrench and stiffness.
 
-use super::{PATCHES, PointShell};
+use super::{PATCHES, PointShell, UNSORTED};
 use crate::geometry::field::block::{Cells, Grid};
 use crate::geometry::simd::{LANES, Simd, SimdLevel, dispatch};
 use std::ops::Range;
@@ -8,8 +8,8 @@ use std::ops::Range;
 /// Blocks whose sums stay in f32 lanes before they are added in f64; also how often a deadline is looked at.
 pub(super) const CHUNK: usize = 16;
 
-/// Sums: total force (3), total torque (3), elastic force (3), stiffness (36).
-pub(super) const SUMS: usize = 45;
+/// Sums: total force (3), total torque (3), elastic force (3), twice the symmetric part of the stiffness (21).
+pub(super) const SUMS: usize = 30;
 
 /// Everything that a block needs, in the tool's frame.
 pub(super) struct Job<'a> {
@@ -29,9 +29,51 @@ pub(super) struct Job<'a> {
     pub(super) fine: &'a [[f32; LANES]],
     pub(super) blend_until: usize,
     pub(super) t: f32,
+    /// The level granted in part, if any.
+    pub(super) partial: Partial,
+}
+
+/// A level of which only some blocks are granted: those of the lowest ranks, the last of them with fading weight, so
+/// that a budget that grows by a block does not add the whole block at once.
+#[derive(Clone, Copy)]
+pub(super) struct Partial {
+    /// First block of the level.
+    pub(super) first: usize,
+    /// Blocks granted.
+    pub(super) granted: u32,
+    /// Blocks over which the weight fades, plus one.
+    pub(super) fade: f32,
+}
+
+impl Partial {
+    pub(super) const NONE: Self = Self { first: usize::MAX, granted: 0, fade: 1.0 };
+
+    /// Fades over at most this many blocks.
+    const FADE: u32 = 12;
+
+    pub(super) fn new(first: usize, granted: u32, blocks: u32) -> Self {
+        let fade = Self::FADE.min(granted / 2).min(blocks.saturating_sub(granted));
+        Self { first, granted, fade: fade as f32 + 1.0 }
+    }
+
+    /// Weight of a block, 0 = not visited.
+    #[inline(always)]
+    pub(super) fn weight(&self, shell: &PointShell, block: usize) -> f32 {
+        if block < self.first {
+            return 1.0;
+        }
+        match shell.rank.get(block) {
+            Some(&rank) if rank < self.granted => {
+                let w = (self.granted - rank) as f32 / self.fade;
+                if w < 1.0 { w } else { 1.0 }
+            }
+            _ => 0.0,
+        }
+    }
 }
 
 /// What the blocks visited so far add up to.
+#[derive(Clone, Copy)]
 pub(super) struct Sums {
     pub(super) total: [[f64; LANES]; SUMS],
     /// Largest depth in each lane; second: over the points inside the grid only.
@@ -52,6 +94,37 @@ impl Sums {
             touched: false,
         }
     }
+
+    /// Keeps the deepest point of each patch. Behind the unsorted start a block lies together, in one patch.
+    #[inline(always)]
+    fn note_deepest<S: Simd>(&mut self, s: S, shell: &PointShell, block: usize, depth: S::F, bits: u16) {
+        let first = block * LANES;
+        if first < UNSORTED {
+            let mut each = [0.0; LANES];
+            s.store(depth, &mut each);
+            let mut rest = bits;
+            while rest != 0 {
+                let lane = rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                self.offer(shell, first + lane, each[lane]);
+            }
+        } else {
+            let d = s.max(depth, s.splat(0.0));
+            let most = s.reduce_max(d);
+            // The first lane that is not less than the largest.
+            let less = s.gt_bits(s.splat(most), d);
+            self.offer(shell, first + (!less).trailing_zeros() as usize % LANES, most);
+        }
+    }
+
+    #[inline(always)]
+    fn offer(&mut self, shell: &PointShell, id: usize, depth: f32) {
+        let patch = shell.patch.get(id).copied().unwrap_or(0);
+        let best = &mut self.patch[usize::from(patch) % PATCHES];
+        if depth > best.0 {
+            *best = (depth, id as u32);
+        }
+    }
 }
 
 /// Visits the blocks of `range` (at most [`CHUNK`]).
@@ -70,6 +143,10 @@ fn run<S: Simd>(s: S, job: &Job<'_>, range: Range<usize>, sums: &mut Sums) {
     let mut lanes = [zero; SUMS];
     let mut touched = false;
     for block in range {
+        let weight = job.partial.weight(shell, block);
+        if weight == 0.0 {
+            continue;
+        }
         let (Some(x), Some(y), Some(z)) = (xs.get(block), ys.get(block), zs.get(block)) else { break };
         let r = [s.load(x), s.load(y), s.load(z)];
         let m = &job.to_grid;
@@ -87,9 +164,7 @@ fn run<S: Simd>(s: S, job: &Job<'_>, range: Range<usize>, sums: &mut Sums) {
             continue;
         }
         let (Some(nx), Some(ny), Some(nz)) = (nxs.get(block), nys.get(block), nzs.get(block)) else { break };
-        let (Some(fine), Some(patches)) = (job.fine.get(block), shell.patch.get(block * LANES..)) else {
-            break;
-        };
+        let Some(fine) = job.fine.get(block) else { break };
         touched = true;
         let n = [s.load(nx), s.load(ny), s.load(nz)];
         let mut area = s.load(fine);
@@ -99,21 +174,12 @@ fn run<S: Simd>(s: S, job: &Job<'_>, range: Range<usize>, sums: &mut Sums) {
             let c = s.load(coarse);
             area = s.add(c, s.mul(s.sub(area, c), s.splat(job.t)));
         }
+        area = s.mul(area, s.splat(weight));
         // Lanes that do not touch weigh nothing.
         let area = s.select_le(s.splat(f32::MIN_POSITIVE), depth, area, zero);
         accumulate(s, job, &cells, depth, area, r, n, &mut lanes);
 
-        let mut each = [0.0; LANES];
-        s.store(depth, &mut each);
-        let mut rest = bits;
-        while rest != 0 {
-            let lane = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            let best = &mut sums.patch[usize::from(patches[lane]) % PATCHES];
-            if each[lane] > best.0 {
-                *best = (each[lane], (block * LANES + lane) as u32);
-            }
-        }
+        sums.note_deepest(s, shell, block, depth, bits);
     }
     s.store(deepest, &mut sums.deepest);
     s.store(inside, &mut sums.deepest_inside);
@@ -163,12 +229,16 @@ fn accumulate<S: Simd>(
         lanes[6 + i] = s.add(lanes[6 + i], s.mul(still, n[i]));
     }
     let columns = [g[0], g[1], g[2], h[0], h[1], h[2]];
-    let rows = [n[0], n[1], n[2], m[0], m[1], m[2]];
+    let mut rows = [n[0], n[1], n[2], m[0], m[1], m[2]];
     for i in 0..6 {
-        let weighted = s.mul(area, rows[i]);
-        for j in 0..6 {
-            let at = 9 + 6 * i + j;
-            lanes[at] = s.add(lanes[at], s.mul(weighted, columns[j]));
+        rows[i] = s.mul(area, rows[i]);
+    }
+    let mut at = 9;
+    for i in 0..6 {
+        for j in i..6 {
+            let both = s.add(s.mul(rows[i], columns[j]), s.mul(rows[j], columns[i]));
+            lanes[at] = s.add(lanes[at], both);
+            at += 1;
         }
     }
 }

@@ -6,7 +6,9 @@ mod cloud;
 mod cover;
 mod kernel;
 mod nearest;
+mod order;
 mod query;
+mod weights;
 
 pub use build::{Density, ShellError, ShellParams};
 pub use cloud::OrientedPoint;
@@ -16,6 +18,9 @@ use crate::geometry::Point;
 
 /// Patches into which a shell is divided, so that the reported contact points lie apart.
 pub const PATCHES: usize = 64;
+
+/// The first points stand in order of acceptance, the others sorted along a space-filling curve within their level.
+pub(crate) const UNSORTED: usize = 64;
 
 /// Area weights for one prefix of the shell: what each of its first `len` points stands for when only these are
 /// visited. They sum to the whole area.
@@ -33,8 +38,10 @@ pub(crate) struct Level {
 
 /// The tool's surface as oriented, weighted points (structure of arrays, f32, tool frame).
 ///
-/// The points stand in progressive order: every prefix is spread evenly over the surface, so that a query whose
-/// budget ends early has still seen the whole tool. Arrays are padded to a multiple of 16 with points of zero area
+/// The points stand in levels: those of each further level lie evenly between those of the levels before it, so that
+/// a query whose budget ends early has still seen the whole tool. Within a level they follow a space-filling curve,
+/// so that neighbours in memory read neighbouring cells of the field; a level that is granted in part is visited
+/// block by block in an order of its own (`rank`) that spreads any number of blocks evenly. Arrays are padded to a multiple of 16 with points of zero area
 /// far away, so that every SIMD path reads whole lanes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PointShell {
@@ -66,6 +73,8 @@ pub struct PointShell {
     pub total_area: f64,
     /// Patch of each point, below [`PATCHES`].
     pub(crate) patch: Vec<u8>,
+    /// Rank of each block of 16 within its level: a level of which k blocks are granted visits those below k.
+    pub(crate) rank: Vec<u32>,
     /// Weights of ever longer prefixes; the last holds all points.
     pub(crate) levels: Vec<Level>,
 }
@@ -76,6 +85,7 @@ impl PointShell {
         let columns = [&self.x, &self.y, &self.z, &self.nx, &self.ny, &self.nz, &self.area];
         columns.iter().map(|c| 4 * c.capacity()).sum::<usize>()
             + self.patch.capacity()
+            + 4 * self.rank.capacity()
             + self.levels.iter().map(|l| 4 * l.area.capacity() + 8 * l.sum.capacity()).sum::<usize>()
     }
 

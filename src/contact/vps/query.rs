@@ -7,6 +7,7 @@
 //! than the spring, so that it starts from zero at first touch and never pulls.
 
 use super::kernel::{CHUNK, Job, Sums, visit};
+use super::weights::Weights;
 use super::{Level, PointShell};
 use crate::contact::stiffness::{positive_part, rotated};
 use crate::contact::{Bounds, Budget, Contact, ContactPoint, MAX_POINTS, Material, Query};
@@ -40,21 +41,10 @@ pub(crate) fn query(q: &Query<'_>, shell: &PointShell, field: &Field, budget: Bu
 
     let weights = Weights::new(shell, granted);
     let job = job(q, shell, field, grid, &relative, &weights);
-    let simd = level();
-    let blocks = granted.div_ceil(LANES);
+    let blocks = weights.last_block(granted);
     let mut sums = Sums::new();
-    let mut done = 0;
-    let mut deadline_hit = false;
-    while done < blocks {
-        if done > 0 && budget.deadline.is_some_and(|d| d.passed()) {
-            deadline_hit = true;
-            break;
-        }
-        let next = (done + CHUNK).min(blocks);
-        visit(simd, &job, done..next, &mut sums);
-        done = next;
-    }
-    let visited = (done * LANES).min(granted);
+    let (done, counted, deadline_hit) = go_through(&job, shell, blocks, budget, &mut sums);
+    let visited = weights.visited(shell, done).min(granted);
 
     let deepest = largest(&sums.deepest);
     let mut contact = Contact {
@@ -70,10 +60,52 @@ pub(crate) fn query(q: &Query<'_>, shell: &PointShell, field: &Field, budget: Bu
         contact.touching = true;
         contact.depth = deepest;
         contact.distance = Some(0.0);
-        respond(&mut contact, q, shell, &sums, weights.factor(shell, done));
-        list_points(&mut contact, q, shell, &sums, &weights, done);
+        let factor = weights.factor(shell, counted);
+        respond(&mut contact, q, shell, &sums, factor);
+        list_points(&mut contact, q, shell, &sums, &weights, factor);
     }
     contact
+}
+
+/// Visits blocks until the end or the deadline. Returns the end of what was visited, the end of what `sums.total`
+/// holds, and whether it was the deadline. A level cut by the deadline covers one side of the tool only, so the sums
+/// then go back to the end of the last whole level.
+fn go_through(
+    job: &Job<'_>,
+    shell: &PointShell,
+    blocks: usize,
+    budget: Budget<'_>,
+    sums: &mut Sums,
+) -> (usize, usize, bool) {
+    let simd = level();
+    let mut ends = shell.levels.iter().map(|l| l.len / LANES);
+    let mut next_end = ends.next().unwrap_or(blocks);
+    // Copies are taken where they can matter only.
+    let mut whole = budget.deadline.map(|_| (0, sums.total));
+    let mut done = 0;
+    while done < blocks {
+        while next_end <= done {
+            if let Some(whole) = &mut whole
+                && next_end == done
+            {
+                *whole = (done, sums.total);
+            }
+            next_end = ends.next().unwrap_or(usize::MAX);
+        }
+        if done > 0 && budget.deadline.is_some_and(|d| d.passed()) {
+            return match whole {
+                Some((end, total)) if end > 0 => {
+                    sums.total = total;
+                    (done, end, true)
+                }
+                _ => (done, done, true),
+            };
+        }
+        let next = (done + CHUNK).min(blocks).min(next_end);
+        visit(simd, job, done..next, sums);
+        done = next;
+    }
+    (done, done, false)
 }
 
 /// What the ball around the tool says about the distance, m.
@@ -106,55 +138,6 @@ impl Bounds {
     }
 }
 
-/// Area weights of a prefix of `granted` points.
-struct Weights<'a> {
-    coarse: Option<&'a Level>,
-    fine: Option<&'a Level>,
-    t: f64,
-}
-
-impl<'a> Weights<'a> {
-    /// The longest level within the prefix, blended towards the next one in proportion to how much of it is seen:
-    /// a budget that grows by one block changes the force by that block's share only.
-    fn new(shell: &'a PointShell, granted: usize) -> Self {
-        let next = shell.levels.iter().position(|l| l.len > granted);
-        match next {
-            None => Self { coarse: None, fine: shell.levels.last(), t: 1.0 },
-            Some(0) => Self { coarse: None, fine: shell.levels.first(), t: 1.0 },
-            Some(i) => {
-                let (coarse, fine) = (&shell.levels[i - 1], &shell.levels[i]);
-                let t = (granted - coarse.len) as f64 / (fine.len - coarse.len) as f64;
-                Self { coarse: Some(coarse), fine: Some(fine), t }
-            }
-        }
-    }
-
-    /// Weight of point `i`, m^2.
-    fn area(&self, i: usize) -> f64 {
-        let of = |l: &Level| f64::from(l.area.get(i).copied().unwrap_or(0.0));
-        match (self.coarse, self.fine) {
-            (Some(c), Some(f)) if i < c.len => of(c) + (of(f) - of(c)) * self.t,
-            (_, Some(f)) => of(f),
-            _ => 0.0,
-        }
-    }
-
-    /// Whole area over the area of the blocks visited.
-    fn factor(&self, shell: &PointShell, blocks: usize) -> f64 {
-        let of = |l: &Level, b: usize| l.sum.get(b.min(l.sum.len() - 1)).copied().unwrap_or(0.0);
-        let seen = match (self.coarse, self.fine) {
-            (Some(c), Some(f)) => {
-                let both = blocks.min(c.len / LANES);
-                let old = of(c, both) + (of(f, both) - of(c, both)) * self.t;
-                old + of(f, blocks) - of(f, both)
-            }
-            (None, Some(f)) => of(f, blocks),
-            _ => 0.0,
-        };
-        if seen > 0.0 { shell.total_area / seen } else { 0.0 }
-    }
-}
-
 fn job<'a>(
     q: &Query<'_>,
     shell: &'a PointShell,
@@ -183,6 +166,7 @@ fn job<'a>(
         fine: blocks(weights.fine),
         blend_until: weights.coarse.map_or(0, |l| l.len / LANES),
         t: f(weights.t),
+        partial: weights.partial,
     }
 }
 
@@ -235,14 +219,23 @@ fn respond(contact: &mut Contact, q: &Query<'_>, shell: &PointShell, sums: &Sums
     // -d(wrench)/d(displacement) of the elastic part: moving by (v, w) deepens a point by g.v + (r x g).w and turns
     // the force with the tool. The part from turning the torque is antisymmetric and drops out below.
     let (pressure, _) = per_area(q.material);
-    let mut k = Matrix6::from_fn(|i, j| -pressure * total(9 + 6 * i + j));
+    let mut symmetric = Matrix6::zeros();
+    let mut at = 9;
+    for i in 0..6 {
+        for j in i..6 {
+            let value = -0.5 * pressure * total(at);
+            symmetric[(i, j)] = value;
+            symmetric[(j, i)] = value;
+            at += 1;
+        }
+    }
     let turn = triple(6).cross_matrix();
     for i in 0..3 {
         for j in 0..3 {
-            k[(i, 3 + j)] += turn[(i, j)];
+            symmetric[(i, 3 + j)] += 0.5 * turn[(i, j)];
+            symmetric[(3 + j, i)] += 0.5 * turn[(i, j)];
         }
     }
-    let symmetric = (k + k.transpose()) * 0.5;
     let length = shell.bound_radius.max(1e-6);
     contact.stiffness = rotated(&positive_part(&symmetric, length), &rotation.to_rotation_matrix());
 }
@@ -254,10 +247,9 @@ fn list_points(
     shell: &PointShell,
     sums: &Sums,
     weights: &Weights<'_>,
-    blocks: usize,
+    factor: f64,
 ) {
     let mut left = sums.patch;
-    let factor = weights.factor(shell, blocks);
     // Half the spacing of the patches' centres.
     let apart = 0.5 * (shell.total_area / super::PATCHES as f64).sqrt();
     let mut chosen = [Point::origin(); MAX_POINTS];
@@ -285,7 +277,7 @@ fn list_points(
             position: (q.tool_pose * place).coords,
             normal: q.tool_pose.rotation * Vec3::new(at(&shell.nx), at(&shell.ny), at(&shell.nz)),
             depth: f64::from(depth),
-            area: weights.area(i) * factor,
+            area: weights.area(shell, i) * factor,
             id,
         };
         n += 1;

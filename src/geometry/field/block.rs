@@ -71,24 +71,13 @@ impl<S: Simd> Cells<S> {
         let nx = s.isplat(grid.stride[0]);
         let row = s.iadd(cell[1], s.imul(s.isplat(grid.stride[1]), cell[2]));
         let base = s.iadd(cell[0], s.imul(nx, row));
-        let above = s.iadd(base, s.isplat(grid.stride[0].wrapping_mul(grid.stride[1])));
+        let dy = grid.stride[0] as usize;
+        let dz = dy * grid.stride[1] as usize;
         // SAFETY: 0 <= cell[a] <= dims[a] - 2 in every lane, NaN included (clamped above), and `Grid::new` checked
-        // that the data hold dims[0] * dims[1] * dims[2] <= i32::MAX counts. The largest index used is
-        // (nx - 2) + nx * ((ny - 1) + ny * (nz - 1)) = len - 2, so index + 1 <= len - 1, and nothing overflows.
-        let ((c0, c1), (c2, c3), (c4, c5), (c6, c7)) = unsafe {
-            (
-                s.gather_pairs(grid.data, base),
-                s.gather_pairs(grid.data, s.iadd(base, nx)),
-                s.gather_pairs(grid.data, above),
-                s.gather_pairs(grid.data, s.iadd(above, nx)),
-            )
-        };
-        Self {
-            corner: [c0, c1, c2, c3, c4, c5, c6, c7],
-            fraction,
-            outside: s.mul(outside, s.splat(grid.cell_squared)),
-            scale: grid.scale,
-        }
+        // that the data hold dims[0] * dims[1] * dims[2] <= i32::MAX counts, so no index overflows. The largest
+        // index read is base + 1 + dy + dz <= (nx - 1) + nx (ny - 1) + nx ny (nz - 1) = len - 1.
+        let corner = unsafe { s.gather_corners(grid.data, base, dy, dz) };
+        Self { corner, fraction, outside: s.mul(outside, s.splat(grid.cell_squared)), scale: grid.scale }
     }
 
     /// Depth, m: trilinear inside the grid; outside it minus a lower bound on the distance, see

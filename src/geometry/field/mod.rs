@@ -5,6 +5,7 @@
 
 pub(crate) mod block;
 pub mod build;
+mod pages;
 pub mod sample;
 
 use super::Point;

@@ -114,20 +114,26 @@ impl Simd for Avx2 {
         both!(_mm256_min_epi32(a, b))
     }
     #[inline(always)]
-    unsafe fn gather_pairs(self, data: &[i16], index: Self::I) -> (Self::F, Self::F) {
-        // SAFETY: one 32-bit load of a lane covers data[i] and data[i + 1]; the caller promises that both exist,
-        // so no load leaves the slice. The token proves AVX2.
+    unsafe fn gather_corners(self, data: &[i16], base: Self::I, dy: usize, dz: usize) -> [Self::F; 8] {
+        // SAFETY: four pairs of each lane are read at base, + dy, + dz, + dy + dz, each two counts long; the caller
+        // promises that the last one ends within the slice and that base is not negative. The token proves AVX2.
         unsafe {
-            let base = data.as_ptr().cast();
-            let pair =
-                [_mm256_i32gather_epi32::<2>(base, index[0]), _mm256_i32gather_epi32::<2>(base, index[1])];
-            let low = [
-                _mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(pair[0])),
-                _mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(pair[1])),
-            ];
-            let high = [_mm256_srai_epi32::<16>(pair[0]), _mm256_srai_epi32::<16>(pair[1])];
-            (self.to_f32(low), self.to_f32(high))
+            let p = data.as_ptr();
+            let (a, b) = split(row(p, base));
+            let (c, d) = split(row(p.add(dy), base));
+            let (e, f) = split(row(p.add(dz), base));
+            let (g, h) = split(row(p.add(dz).add(dy), base));
+            [a, b, c, d, e, f, g, h]
         }
+    }
+    #[inline(always)]
+    fn reduce_max(self, a: Self::F) -> f32 {
+        op!({
+            let x = _mm256_max_ps(a[0], a[1]);
+            let x = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+            let x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+            _mm_cvtss_f32(_mm_max_ss(x, _mm_shuffle_ps::<1>(x, x)))
+        })
     }
     #[inline(always)]
     fn accumulate(self, a: Self::F, acc: &mut [f64; LANES]) {
@@ -144,5 +150,35 @@ impl Simd for Avx2 {
                 _mm256_storeu_pd(out.as_mut_ptr(), sum);
             }
         })
+    }
+}
+
+/// The pairs (p[i], p[i + 1]) of sixteen indices.
+///
+/// # Safety
+/// `p[i]` and `p[i + 1]` must be readable for each index; the CPU must have AVX2.
+#[inline(always)]
+unsafe fn row(p: *const i16, at: [__m256i; 2]) -> [__m256i; 2] {
+    // SAFETY: passed on to the caller; one 32-bit load of a lane covers its two counts.
+    unsafe { [_mm256_i32gather_epi32::<2>(p.cast(), at[0]), _mm256_i32gather_epi32::<2>(p.cast(), at[1])] }
+}
+
+/// First and second count of each pair, as f32.
+///
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn split(pair: [__m256i; 2]) -> ([__m256; 2], [__m256; 2]) {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let low = [
+            _mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(pair[0])),
+            _mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(pair[1])),
+        ];
+        let high = [_mm256_srai_epi32::<16>(pair[0]), _mm256_srai_epi32::<16>(pair[1])];
+        (
+            [_mm256_cvtepi32_ps(low[0]), _mm256_cvtepi32_ps(low[1])],
+            [_mm256_cvtepi32_ps(high[0]), _mm256_cvtepi32_ps(high[1])],
+        )
     }
 }

@@ -99,14 +99,21 @@ impl Simd for Avx512 {
         op!(_mm512_min_epi32(a, b))
     }
     #[inline(always)]
-    unsafe fn gather_pairs(self, data: &[i16], index: Self::I) -> (Self::F, Self::F) {
-        // SAFETY: one 32-bit load of a lane covers data[i] and data[i + 1]; the caller promises that both exist,
-        // so no load leaves the slice. The token proves AVX-512F.
+    unsafe fn gather_corners(self, data: &[i16], base: Self::I, dy: usize, dz: usize) -> [Self::F; 8] {
+        // SAFETY: four pairs of each lane are read at base, + dy, + dz, + dy + dz, each two counts long; the caller
+        // promises that the last one ends within the slice and that base is not negative. The token proves AVX-512F.
         unsafe {
-            let pair = _mm512_i32gather_epi32::<2>(index, data.as_ptr().cast());
-            let low = _mm512_srai_epi32::<16>(_mm512_slli_epi32::<16>(pair));
-            (_mm512_cvtepi32_ps(low), _mm512_cvtepi32_ps(_mm512_srai_epi32::<16>(pair)))
+            let p = data.as_ptr();
+            let (a, b) = split(_mm512_i32gather_epi32::<2>(base, p.cast()));
+            let (c, d) = split(_mm512_i32gather_epi32::<2>(base, p.add(dy).cast()));
+            let (e, f) = split(_mm512_i32gather_epi32::<2>(base, p.add(dz).cast()));
+            let (g, h) = split(_mm512_i32gather_epi32::<2>(base, p.add(dz).add(dy).cast()));
+            [a, b, c, d, e, f, g, h]
         }
+    }
+    #[inline(always)]
+    fn reduce_max(self, a: Self::F) -> f32 {
+        op!(_mm512_reduce_max_ps(a))
     }
     #[inline(always)]
     fn accumulate(self, a: Self::F, acc: &mut [f64; LANES]) {
@@ -118,5 +125,18 @@ impl Simd for Avx512 {
             _mm512_storeu_pd(low.as_mut_ptr(), _mm512_add_pd(_mm512_loadu_pd(low.as_ptr()), l));
             _mm512_storeu_pd(high.as_mut_ptr(), _mm512_add_pd(_mm512_loadu_pd(high.as_ptr()), h));
         })
+    }
+}
+
+/// First and second count of each pair, as f32.
+///
+/// # Safety
+/// The CPU must have AVX-512F.
+#[inline(always)]
+unsafe fn split(pair: __m512i) -> (__m512, __m512) {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let low = _mm512_srai_epi32::<16>(_mm512_slli_epi32::<16>(pair));
+        (_mm512_cvtepi32_ps(low), _mm512_cvtepi32_ps(_mm512_srai_epi32::<16>(pair)))
     }
 }

@@ -127,11 +127,14 @@ pub(crate) trait Simd: Copy {
     fn iadd(self, a: Self::I, b: Self::I) -> Self::I;
     fn imul(self, a: Self::I, b: Self::I) -> Self::I;
     fn imin(self, a: Self::I, b: Self::I) -> Self::I;
-    /// `(data[i], data[i + 1])` of each lane as f32.
+    /// The eight corners of each lane's cell as f32, first corner at `base`: corner k lies at
+    /// `base + (k & 1) + dy (k >> 1 & 1) + dz (k >> 2)`.
     ///
     /// # Safety
-    /// Each lane of `index` must be in `0..data.len() - 1`.
-    unsafe fn gather_pairs(self, data: &[i16], index: Self::I) -> (Self::F, Self::F);
+    /// For each lane, `base >= 0` and `base + 1 + dy + dz < data.len()`.
+    unsafe fn gather_corners(self, data: &[i16], base: Self::I, dy: usize, dz: usize) -> [Self::F; 8];
+    /// Largest lane; the lanes must not be NaN.
+    fn reduce_max(self, a: Self::F) -> f32;
     /// Adds lane i to `acc[i]` in f64.
     fn accumulate(self, a: Self::F, acc: &mut [f64; LANES]);
 }

@@ -84,17 +84,22 @@ impl Simd for Scalar {
         std::array::from_fn(|i| a[i].min(b[i]))
     }
     #[inline(always)]
-    unsafe fn gather_pairs(self, data: &[i16], index: Self::I) -> (Self::F, Self::F) {
-        let mut out = ([0.0; LANES], [0.0; LANES]);
+    unsafe fn gather_corners(self, data: &[i16], base: Self::I, dy: usize, dz: usize) -> [Self::F; 8] {
+        let mut out = [[0.0; LANES]; 8];
         for lane in 0..LANES {
-            let i = index[lane] as usize;
-            debug_assert!(i + 1 < data.len());
-            // SAFETY: the caller promises 0 <= i and i + 1 < data.len().
-            let (a, b) = unsafe { (*data.get_unchecked(i), *data.get_unchecked(i + 1)) };
-            out.0[lane] = f32::from(a);
-            out.1[lane] = f32::from(b);
+            let base = base[lane] as usize;
+            debug_assert!(base + 1 + dy + dz < data.len());
+            for (k, corner) in out.iter_mut().enumerate() {
+                let i = base + (k & 1) + dy * (k >> 1 & 1) + dz * (k >> 2);
+                // SAFETY: the caller promises 0 <= base and base + 1 + dy + dz < data.len(); i is no larger.
+                corner[lane] = f32::from(unsafe { *data.get_unchecked(i) });
+            }
         }
         out
+    }
+    #[inline(always)]
+    fn reduce_max(self, a: Self::F) -> f32 {
+        a.into_iter().fold(f32::NEG_INFINITY, |m, v| if v > m { v } else { m })
     }
     #[inline(always)]
     fn accumulate(self, a: Self::F, acc: &mut [f64; LANES]) {
