@@ -9,10 +9,14 @@ mod fade;
 mod faults;
 #[path = "servo/heap.rs"]
 mod heap;
+#[path = "servo/isolation.rs"]
+mod isolation;
 #[path = "servo/lifecycle.rs"]
 mod lifecycle;
 #[path = "servo/many.rs"]
 mod many;
+#[path = "servo/thread.rs"]
+mod thread;
 #[path = "servo/world.rs"]
 mod world;
 

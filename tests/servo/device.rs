@@ -56,6 +56,11 @@ impl Puppet {
         self.state.lock().unwrap().clone()
     }
 
+    /// As [`get`](Self::get), also after a panic while the state was held.
+    pub fn get_poisoned(&self) -> State {
+        self.state.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
     pub fn place(&self, at: Vec3) {
         self.with(|s| s.pose.translation = at.into());
     }

@@ -1,0 +1,282 @@
+//! The real servo thread against the kernel: in child processes that die on any system call but the clock's sleep, and
+//! with the kernel's own account of page faults and waits. Each check is shown to catch a deliberate violation.
+
+use crate::world::{MS, cube_tool, floor, object, scene, sphere_tool};
+use hapticd::device::profile::Profile;
+use hapticd::device::registry::{OpenOptions, Registry};
+use hapticd::device::simulated::HandScript;
+use hapticd::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault};
+use hapticd::geometry::{Pose, Wrench};
+use hapticd::scene::snapshot::{MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample, SnapshotObject};
+use hapticd::servo::handle::{ServoCommand, ServoConfig, ServoHandle, channel, monotonic_ns};
+use hapticd::servo::record::{ServoState, TickRecord};
+use hapticd::servo::rt::RtOptions;
+use hapticd::servo::run::{ServoThread, spawn};
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::sys::signal::Signal;
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const MODE: &str = "HAPTICD_TEST_SERVO_CHILD";
+/// Ticks from which on a child is watched: everything has been touched once by then.
+const WARM: u64 = 300;
+/// Ticks after which a child has seen everything.
+const DONE: u64 = 3000;
+
+/// Called inside the servo thread, at each read, with the read's number.
+type Hook = Box<dyn FnMut(u64) + Send>;
+
+/// The simulated device under a pressing hand, with a hook and with a script of losses.
+struct Watched {
+    inner: Box<dyn Device>,
+    hook: Hook,
+    reads: u64,
+}
+
+impl Device for Watched {
+    fn profile(&self) -> &Arc<Profile> {
+        self.inner.profile()
+    }
+    fn lifecycle(&self) -> Lifecycle {
+        self.inner.lifecycle()
+    }
+    fn calibrate(&mut self) -> Result<(), DeviceError> {
+        self.inner.calibrate()
+    }
+    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
+        self.reads += 1;
+        (self.hook)(self.reads);
+        let sample = self.inner.read(now_ns);
+        match self.reads % 1000 {
+            700..720 => Err(ReadFault::Stale),
+            900..905 => Err(ReadFault::Gone),
+            _ => sample,
+        }
+    }
+    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
+        self.inner.write(now_ns, wrench)
+    }
+    fn zero(&mut self, now_ns: u64) {
+        self.inner.zero(now_ns);
+    }
+}
+
+const HAND: &str = "
+hand = 'normal'
+repeat = true
+keyframe = [
+  { time = 0.0, position = [0.0, 0.02, 0.0] },
+  { time = 0.3, position = [0.0, 0.004, 0.001] },
+  { time = 0.6, position = [0.0, 0.02, 0.0] },
+]
+";
+
+/// Runs the servo on the real clock through contact, a scene swap each tick or so, a motion stream, full rings, device
+/// loss, arming, ramp and fault, until `hook` has seen [`DONE`] reads.
+fn live(mut hook: Hook) -> (Vec<TickRecord>, (ServoHandle, ServoThread)) {
+    let options = OpenOptions { hand: HandScript::parse(HAND).expect("parses"), ..OpenOptions::default() };
+    let mut inner = Registry::builtin().open("ideal-6dof", &options).expect("opens");
+    inner.calibrate().expect("calibrates");
+    let reads = Arc::new(AtomicU64::new(0));
+    let seen = reads.clone();
+    let watched = Watched {
+        inner,
+        hook: Box::new(move |n| {
+            hook(n);
+            seen.store(n, SeqCst);
+        }),
+        reads: 0,
+    };
+    // The machine may be busy with other tests: lateness is not what is tested here.
+    let config = ServoConfig {
+        late_in_row: u32::MAX,
+        late_per_second: u32::MAX,
+        max_gap: 60.0,
+        telemetry_ring: 256,
+        ..ServoConfig::default()
+    };
+    let (mut handle, end) = channel(config);
+    let thread =
+        spawn(end, Box::new(watched), RtOptions { priority: 10, ..RtOptions::none() }).expect("starts");
+    let (cube, sphere, flat) = (cube_tool(3000), sphere_tool(0.01), floor());
+    let mut records = Vec::new();
+    let mut generation = 0;
+    let began = Instant::now();
+    while reads.load(SeqCst) < DONE && !thread.ended() {
+        assert!(began.elapsed() < Duration::from_secs(120), "the servo hangs");
+        generation += 1;
+        let k = reads.load(SeqCst);
+        let tool = if k % 1000 < 950 { &cube } else { &sphere };
+        let still = object(1, flat.clone(), Pose::identity(), 800.0 + (generation % 5) as f64);
+        let moving = SnapshotObject { motion: Some(0), ..object(2, flat.clone(), Pose::identity(), 300.0) };
+        handle.publish(scene(generation, tool, vec![still, moving])).expect("generations rise");
+        let now = monotonic_ns();
+        let sample = |i: usize| MotionSample {
+            time_ns: now - (MOTION_HISTORY - i) as u64 * 2 * MS,
+            pose: Pose::translation(0.0, -0.001, 0.0),
+        };
+        let entry = MotionEntry {
+            id: 2,
+            incarnation: 1,
+            samples: std::array::from_fn(sample),
+            len: MOTION_HISTORY as u8,
+            delay_ns: 8 * MS,
+            lease_until_ns: now + 50 * MS,
+        };
+        handle.publish_motion(Box::new(MotionFrame { sequence: generation, entries: vec![Some(entry)] }));
+        let _ = handle.send(ServoCommand::ClearFault);
+        let _ = handle.send(ServoCommand::Arm { session: 1 });
+        let _ = handle.send(ServoCommand::Lease { until_ns: u64::MAX });
+        handle.acks().for_each(drop);
+        if k % 1000 < 800 {
+            // The rest of the time all rings run full.
+            handle.reclaim();
+            handle.drain(&mut |r| records.push(*r));
+        }
+        std::thread::sleep(Duration::from_micros(700));
+    }
+    (records, (handle, thread))
+}
+
+/// The run did see all that it was meant to.
+fn check(records: &[TickRecord]) {
+    let count = |f: &dyn Fn(&TickRecord) -> bool| records.iter().filter(|r| f(r)).count();
+    assert!(count(&|r| r.touched > 0) > 200, "contact");
+    assert!(count(&|r| r.state == ServoState::Rendering && r.force[1] > 0.0) > 50, "force");
+    assert!(count(&|r| r.state == ServoState::Armed) > 20, "gate");
+    assert!(count(&|r| r.state == ServoState::Fault) > 0, "device loss is a fault");
+    assert!(count(&|r| r.motion_seq > 0 && r.generation > 1) > 1000, "stream and swaps");
+}
+
+fn deny_all_but_the_sleep() -> BpfProgram {
+    let filter = SeccompFilter::new(
+        [(libc::SYS_clock_nanosleep, vec![])].into_iter().collect(),
+        SeccompAction::KillProcess,
+        SeccompAction::Allow,
+        std::env::consts::ARCH.try_into().expect("a known architecture"),
+    );
+    filter.expect("a sound filter").try_into().expect("compiles")
+}
+
+/// Runs in the child; the parent reads its exit status.
+fn child(mode: &str) -> ! {
+    let filter = deny_all_but_the_sleep();
+    let ok = || unsafe { libc::_exit(0) }; // SAFETY: ends the process, nothing else.
+    match mode {
+        "seccomp" => {
+            let (records, servo) = live(Box::new(move |n| {
+                if n == WARM {
+                    apply_filter(&filter).expect("installs");
+                }
+            }));
+            check(&records);
+            // The thread may not even end, that too is a system call; it ticks on until the process ends.
+            std::mem::forget(servo);
+            ok()
+        }
+        "seccomp-getpid" | "seccomp-lock" => {
+            let lock = Arc::new(Mutex::new(()));
+            let held = lock.clone();
+            std::thread::spawn(move || {
+                let _guard = held.lock();
+                std::thread::sleep(Duration::from_secs(60));
+            });
+            let call = mode == "seccomp-getpid";
+            let servo = live(Box::new(move |n| {
+                if n == WARM {
+                    apply_filter(&filter).expect("installs");
+                }
+                if n == WARM + 100 {
+                    if call {
+                        std::hint::black_box(std::process::id());
+                        // SAFETY: asks for a number. libc caches nothing here.
+                        unsafe { libc::syscall(libc::SYS_getpid) };
+                    } else {
+                        drop(lock.lock());
+                    }
+                }
+            }));
+            std::mem::forget(servo);
+            ok()
+        }
+        _ => panic!("unknown mode {mode}"),
+    }
+}
+
+/// Re-runs this test binary with one test in the given mode.
+fn spawn_child(mode: &str) -> ExitStatus {
+    let exe = std::env::current_exe().expect("knows itself");
+    let mut command = Command::new(exe);
+    command.args(["--exact", "isolation::in_a_child", "--nocapture", "--test-threads=1"]).env(MODE, mode);
+    let output = command.output().expect("runs");
+    if !output.status.success() && output.status.signal().is_none() {
+        panic!("{mode}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    output.status
+}
+
+#[test]
+fn in_a_child() {
+    match std::env::var(MODE) {
+        Ok(mode) => child(&mode),
+        Err(_) => println!("nothing to do: this is what the other tests run in a child process"),
+    }
+}
+
+#[test]
+fn the_tick_makes_no_system_call_but_its_sleep() {
+    assert!(spawn_child("seccomp").success());
+}
+
+#[test]
+fn a_system_call_in_the_tick_kills_the_child() {
+    assert_eq!(spawn_child("seccomp-getpid").signal(), Some(Signal::SIGSYS as i32));
+}
+
+#[test]
+fn a_contended_lock_in_the_tick_kills_the_child() {
+    assert_eq!(spawn_child("seccomp-lock").signal(), Some(Signal::SIGSYS as i32));
+}
+
+/// Growth of the servo thread's account over the watched ticks: (major faults, minor faults, voluntary waits, ticks).
+fn account(extra: impl Fn() + Send + 'static) -> (i64, i64, i64, i64) {
+    let usages: Arc<Mutex<Vec<Usage>>> = Arc::new(Mutex::new(Vec::with_capacity(2)));
+    let noted = usages.clone();
+    let (records, servo) = live(Box::new(move |n| {
+        if n == WARM || n == DONE {
+            noted.lock().unwrap().push(getrusage(UsageWho::RUSAGE_THREAD).expect("always there"));
+        }
+        if n > WARM {
+            extra();
+        }
+    }));
+    drop(servo);
+    check(&records);
+    let usages = usages.lock().unwrap();
+    let (a, b) = (&usages[0], &usages[1]);
+    (
+        b.major_page_faults() - a.major_page_faults(),
+        b.minor_page_faults() - a.minor_page_faults(),
+        b.voluntary_context_switches() - a.voluntary_context_switches(),
+        (DONE - WARM) as i64,
+    )
+}
+
+#[test]
+fn the_tick_faults_no_page_in_and_waits_once_a_tick_at_most() {
+    let (major, minor, waits, ticks) = account(|| {});
+    assert_eq!(major, 0);
+    // The scenes that control publishes are new memory; the servo may be the first to read a page of them.
+    assert!(minor <= ticks / 10, "{minor} minor faults in {ticks} ticks");
+    assert!(waits <= ticks + 10, "{waits} waits in {ticks} ticks");
+}
+
+#[test]
+fn a_wait_in_the_tick_shows_in_the_account() {
+    let (_, _, waits, ticks) = account(|| std::thread::sleep(Duration::from_micros(50)));
+    assert!(waits > ticks + 10, "{waits} waits in {ticks} ticks");
+}
