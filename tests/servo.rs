@@ -13,6 +13,8 @@ mod heap;
 mod isolation;
 #[path = "servo/lifecycle.rs"]
 mod lifecycle;
+#[path = "servo/lists.rs"]
+mod lists;
 #[path = "servo/many.rs"]
 mod many;
 #[path = "servo/thread.rs"]

@@ -1,5 +1,17 @@
 //! Dividing a tick's budget among the objects that are touched at once. Pure and real-time safe.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 /// Divides `total` work units among objects by what each needed in the last tick (`needs`, 0 = not known yet).
 ///
 /// Everyone gets a floor: half of an equal part, or less when it needs less. What is left goes in proportion to the

@@ -4,6 +4,18 @@
 //! field's gradient: a point tool has no area, so the material's stiffness holds as it is. It acts at the ball's
 //! centre, which is the tool's origin, so there is no torque.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use super::{Bounds, Contact, ContactPoint, Query};
 use crate::geometry::field::Field;
 use crate::geometry::{Point, Vec3, Wrench, pose::finite};

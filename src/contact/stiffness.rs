@@ -2,6 +2,18 @@
 //!
 //! Everything here is real-time safe: fixed size, a bounded number of Jacobi rotations, no allocation.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use nalgebra::{Matrix3, Matrix6, Rotation3, Vector6};
 
 /// Sweeps of cyclic Jacobi; a 6x6 matrix converges to f64 precision in five or six.

@@ -5,6 +5,18 @@
 //!
 //! Real-time safe, pure.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use crate::geometry::{Twist, Vec3, Wrench};
 use nalgebra::{Matrix3, Matrix6, Vector6};
 
@@ -97,9 +109,12 @@ pub fn largest(a: &Matrix6<f64>) -> f64 {
     let mut a = *a;
     for _ in 0..8 {
         let trace = a.trace();
-        if !(trace > 0.0) {
-            // Zero matrix, or one that is not positive semidefinite (NaN included).
-            return if trace.is_nan() { f64::INFINITY } else { 0.0 };
+        if trace.is_nan() {
+            return f64::INFINITY;
+        }
+        if trace <= 0.0 {
+            // The zero matrix, or one that is not positive semidefinite.
+            return 0.0;
         }
         a /= trace;
         log_scale += trace.ln() * power;
@@ -116,7 +131,7 @@ pub fn translational(stiffness: &Matrix6<f64>) -> f64 {
     let q = a.trace() / 3.0;
     let b = a - Matrix3::identity() * q;
     let p = (b.norm_squared() / 6.0).sqrt();
-    if !(p > 1e-12 * q.abs()) {
+    if p.is_nan() || p <= 1e-12 * q.abs() {
         return q;
     }
     let r = ((b / p).determinant() / 2.0).clamp(-1.0, 1.0);

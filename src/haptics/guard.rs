@@ -3,6 +3,19 @@
 //! Order: wanted wrench -> ramp -> slew limit -> common-factor saturation. Whatever comes in, what goes out is finite
 //! and within the limits. Everything here is a pure function of its arguments. Real-time safe.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 mod limit;
 mod ramp;
 #[cfg(test)]

@@ -1,5 +1,18 @@
 //! Step 1 of a tick: faults and flags from outside, the newest scene, the newest motion frame, the waiting commands.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use super::handle::{Ack, Refusal, Sent, ServoCommand};
 use super::record::{FLAG_ADOPTED, FLAG_RETURN_FULL, Fault, ZeroReason};
 use super::tick::Servo;

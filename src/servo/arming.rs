@@ -1,5 +1,18 @@
 //! Who holds the force, and how it comes and goes: commands, lease, gate, ramp, faults. Real-time safe, no clock.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use super::config::ServoConfig;
 use super::handle::Refusal;
 use super::record::{Fault, ServoState, ZeroReason};
@@ -247,13 +260,11 @@ impl Arming {
 
     /// One tick of gate and ramp. Returns the gain for this tick's command.
     pub fn step(&mut self, s: &Situation, config: &ServoConfig) -> f64 {
+        let small = s.small && s.scene && s.fresh && !s.clutched;
+        let passes = self.state == ServoState::Armed && self.gate.pass(small, config.gate_ticks);
         match self.state {
             ServoState::Armed if self.leaving.is_some() => self.go(Event::Released),
-            ServoState::Armed => {
-                if self.gate.pass(s.small && s.scene && s.fresh && !s.clutched, config.gate_ticks) {
-                    self.go(Event::GatePassed);
-                }
-            }
+            ServoState::Armed if passes => self.go(Event::GatePassed),
             ServoState::Rendering => {
                 if self.leaving.is_some() || !s.fresh || s.clutched || !s.scene {
                     self.ramp.fall(s.dt, config.ramp_down);

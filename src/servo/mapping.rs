@@ -5,6 +5,19 @@
 //! divided by s and torques by s^2: the device feels the scene shrunk by s with the N/m that the user asked for, and
 //! the wrench stays the gradient of a potential (that of the scene over s^2). Real-time safe.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use crate::geometry::{Point, Pose, Twist, Vec3, Wrench};
 use nalgebra::{Matrix3, Matrix6, UnitQuaternion};
 

@@ -4,6 +4,19 @@
 //! so far goes over to the new curve without a jump in pose or velocity. When the stream's lease lapses, the object
 //! freezes where it was. Real-time safe.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 pub mod curve;
 
 use crate::geometry::{Pose, Twist, Vec3};
@@ -84,6 +97,7 @@ pub struct Motions {
 }
 
 impl Default for Motions {
+    #[allow(clippy::disallowed_macros, reason = "allocated once, before the first tick")]
     fn default() -> Self {
         let player = Player {
             of: (0, 0),

@@ -4,6 +4,19 @@
 //! felt before the change and fades to the whole. An object whose stream stopped fades to nothing. Real-time safe:
 //! every array is allocated once.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use super::mapping::ToolState;
 use super::motion::{Motions, Played, Stream};
 use crate::contact::share::share_gently;
@@ -124,6 +137,7 @@ pub struct Queries {
 }
 
 impl Default for Queries {
+    #[allow(clippy::disallowed_macros, reason = "allocated once, before the first tick")]
     fn default() -> Self {
         let slot = Slot {
             id: 0,

@@ -134,9 +134,12 @@ pub enum Ended {
     Panicked,
 }
 
+/// What the thread hands back: how it ended, and everything that it must not free itself.
+type Remains = (Ended, Box<dyn Device>, ServoEnd);
+
 /// A running servo thread. Dropping it stops and joins.
 pub struct ServoThread {
-    thread: Option<JoinHandle<(Ended, Box<dyn Device>, ServoEnd)>>,
+    thread: Option<JoinHandle<Remains>>,
     flags: super::handle::Flags,
     report: RtReport,
 }

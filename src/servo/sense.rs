@@ -1,5 +1,18 @@
 //! Steps 2 and 3 of a tick: the device's newest sample, checked; what was lost; what is held over.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use super::config::ServoConfig;
 use super::record::{FLAG_HELD_SAMPLE, Fault};
 use super::tick::Servo;
@@ -51,7 +64,8 @@ fn resolution(profile: &Profile) -> (f64, f64) {
     let state = middle.and_then(|q| profile.kinematics.state(&q, None));
     let step = state.map_or(0.0, |s| {
         // Each joint may err by half a count at either end of a chord.
-        (0..3).map(|j| s.jacobian.column(j).norm() * encoders.radians_per_count[j].abs()).sum()
+        let counts = encoders.radians_per_count.iter();
+        s.jacobian.column_iter().zip(counts).map(|(column, count)| column.norm() * count.abs()).sum()
     });
     (step, angle)
 }

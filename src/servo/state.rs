@@ -1,5 +1,18 @@
 //! The servo's state machine, as one table.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use super::record::ServoState::{self, Absent, Armed, Booting, Fault, Idle, Rendering, Uncalibrated};
 
 /// What can happen to the servo.

@@ -4,6 +4,19 @@
 //! on the real clock and, in tests and `hapticd simulate`, on a virtual one. It allocates nothing, frees nothing, takes
 //! no lock, logs nothing and makes no system call but the device's own.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use super::adopt::Adopted;
 use super::arming::Arming;
 use super::clock::Clock;

@@ -4,6 +4,19 @@
 //! The longest window is used whose chord passes every sample within the encoders' step: little noise when slow, little
 //! lag when fast. Without quantisation it is the plain backward difference. Real-time safe.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use crate::geometry::{Pose, Twist, Vec3};
 use nalgebra::UnitQuaternion;
 

@@ -1,5 +1,17 @@
 //! The inner loop: sixteen shell points at a time against the field, summed to wrench and stiffness.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use super::{PATCHES, PointShell, UNSORTED};
 use crate::geometry::field::block::{Cells, Grid};
 use crate::geometry::simd::{LANES, Simd, SimdLevel, dispatch};

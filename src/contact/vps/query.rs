@@ -6,6 +6,18 @@
 //! Damping presses with c v where a surface element moves against its inward normal with v, but never with more
 //! than the spring, so that it starts from zero at first touch and never pulls.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use super::kernel::{CHUNK, Job, Sums, visit};
 use super::weights::Weights;
 use super::{Level, PointShell};

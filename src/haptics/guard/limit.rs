@@ -1,5 +1,18 @@
 //! Limits of the command: slew and common-factor saturation.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use crate::geometry::{Vec3, Wrench};
 
 /// What the command may be. Built by [`Limits::new`], which makes every number finite and non-negative.

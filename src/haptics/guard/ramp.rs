@@ -1,5 +1,18 @@
 //! The gain between nothing and the full force, and the gate before it rises.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 /// A gain that moves linearly between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ramp {

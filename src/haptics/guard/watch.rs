@@ -1,5 +1,18 @@
 //! Checks of what the device says: finite, fresh, plausible step, speed, workspace.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use crate::geometry::pose::pose_is_finite;
 use crate::geometry::{Pose, Twist};
 
@@ -89,8 +102,11 @@ impl Watch {
 
     /// Judges motion and place of a good sample.
     pub fn motion(&mut self, limits: &SampleLimits, pose: &Pose, twist: &Twist) -> Seen {
-        let fast = !(twist.linear.norm() <= limits.speed && twist.angular.norm() <= limits.angular_speed);
-        let outside = !(pose.translation.vector.norm() <= limits.reach);
+        let (speed, turning) = (twist.linear.norm(), twist.angular.norm());
+        let readable = !speed.is_nan() && !turning.is_nan();
+        let fast = !readable || speed > limits.speed || turning > limits.angular_speed;
+        let distance = pose.translation.vector.norm();
+        let outside = distance.is_nan() || distance > limits.reach;
         self.fast = if fast { self.fast.saturating_add(1) } else { 0 };
         self.outside = if outside { self.outside.saturating_add(1) } else { 0 };
         match (self.fast >= TICKS, self.outside >= TICKS) {

@@ -1,5 +1,8 @@
 //! A smooth curve through timed poses: cubic spline in position and quaternion, continuous to the second derivative.
 
+// Every index is below `len`, which is at most KNOTS.
+#![allow(clippy::indexing_slicing)]
+
 use crate::geometry::pose::pose_is_finite;
 use crate::geometry::{Pose, Twist, Vec3};
 use crate::scene::snapshot::MotionSample;
