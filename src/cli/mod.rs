@@ -13,6 +13,7 @@ pub mod progress;
 pub mod run;
 pub mod settings;
 pub mod simulate;
+pub mod simulation;
 pub mod zero;
 
 use clap::{Parser, Subcommand};

@@ -12,7 +12,7 @@ use super::model::{GeometryDef, Object, Scene, ToolDef, ToolGeometry};
 use super::snapshot::{Snapshot, SnapshotObject, Tool};
 use crate::contact::vps::{PointShell, ShellParams};
 use crate::contact::{Material, ObjectShape, ToolShape};
-use crate::geometry::field::build::{FieldError, FieldParams, Progress};
+use crate::geometry::field::build::{FieldError, FieldParams, FieldReport, Progress};
 use crate::geometry::{TriMesh, Vec3};
 use key::{GeometryKey, ToolKey};
 use std::collections::BTreeMap;
@@ -141,9 +141,7 @@ impl Compiler {
                     self.store().put(key.clone(), Arc::new(one))
                 }
             };
-            if one.report.thinnest_cells < THIN_CELLS {
-                report.warnings.push((def.meta.id, thin(def, one.report.thinnest_cells)));
-            }
+            report.warnings.extend(thin(def, &one.report).map(|text| (def.meta.id, text)));
             built.insert(key.clone(), one);
         }
         if progress.cancelled() {
@@ -238,12 +236,18 @@ fn wanted(scene: &Scene) -> Wanted<'_> {
     scene.objects().filter_map(want).collect()
 }
 
-fn thin(def: &GeometryDef, cells: f64) -> String {
-    format!(
-        "{}: its thinnest feature spans {cells:.2} cells of the field; below {THIN_CELLS} it can be lost or felt \
-         too thin: choose smaller cells",
-        def.mesh.label
-    )
+/// What is too fine for the field, if anything.
+fn thin(def: &GeometryDef, report: &FieldReport) -> Option<String> {
+    let (wall, gap) = (report.thinnest_cells, report.narrowest_gap_cells);
+    let mut what = Vec::new();
+    if wall < THIN_CELLS {
+        what.push(format!("its thinnest wall spans {wall:.2} cells and can be lost"));
+    }
+    if gap < THIN_CELLS {
+        what.push(format!("its narrowest gap spans {gap:.2} cells and can be filled in"));
+    }
+    let what = (!what.is_empty()).then(|| what.join(", "))?;
+    Some(format!("{}: {what}; choose smaller cells, so that it spans {THIN_CELLS} or more", def.mesh.label))
 }
 
 fn sample(mesh: &TriMesh, points: u32) -> Result<PointShell, String> {

@@ -54,17 +54,12 @@ fn params(t: &Table<'_>) -> Result<FieldParams, SourceError> {
 
 fn from_file(t: &Table<'_>, path: &Path) -> Result<(TriMesh, ImportReport), SourceError> {
     let unit: String = t.req("unit")?;
-    let metres = match unit.as_str() {
-        "mm" => 1e-3,
-        "cm" => 1e-2,
-        "m" => 1.0,
-        _ => return Err(t.error("unit", format!("no unit '{unit}'"))),
-    }; // TEMP
+    let unit = import::Unit::parse(&unit).map_err(|e| t.error("unit", e.to_string()))?;
     let format = format(t, path)?;
     let options = ImportOptions {
         weld_tolerance: t.within("weld_m", 0.0, 0.0..=1.0)?,
         strict: t.or("strict", false)?,
-        ..ImportOptions::in_unit(metres)
+        ..ImportOptions::in_unit(unit.metres())
     };
     let name = path.display().to_string();
     let bytes = bytes(path).map_err(|e| t.error("file", format!("{name}: {e}")))?;
