@@ -4,12 +4,18 @@ use super::exit;
 use crate::config::Config;
 use crate::control::cpu::Cpus;
 use crate::control::supervisor::{self, Engine, Outcome, Started};
+use crate::control::throttle::LogThrottle;
 use crate::device::registry::{OpenOptions, Registry};
 use crate::device::simulated::HandScript;
 use crate::scene::model::{Limits, Scene};
 use anyhow::Context;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tracing_subscriber::filter::FilterExt;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, fmt};
 
 /// Arguments of `hapticd run`.
 #[derive(Debug, clap::Args)]
@@ -52,12 +58,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// systemd adds the time itself; elsewhere a line without time is of little use.
 fn start_log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("HAPTICD_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    let journal = std::env::var_os("JOURNAL_STREAM").is_some();
-    let _ = if journal { log.without_time().with_ansi(false).try_init() } else { log.try_init() };
+    let filter = EnvFilter::try_from_env("HAPTICD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let colour = std::io::stderr().is_terminal();
+    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false).with_ansi(colour);
+    let lines = match std::env::var_os("JOURNAL_STREAM") {
+        Some(_) => lines.without_time().boxed(),
+        None => lines.boxed(),
+    };
+    let log = tracing_subscriber::registry().with(lines.with_filter(LogThrottle::default().and(filter)));
+    let _ = log.try_init();
 }
 
 /// The device of the configuration and its servo.

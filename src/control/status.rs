@@ -97,7 +97,9 @@ impl Server {
         let shared: &Shared = &self.bridge.shared;
         shared.udp.list(&mut out);
         let c = &self.counters;
-        let mut put = |name: &str, n: u64| drop(out.insert(name.into(), n));
+        let mut put = |name: &str, n: u64| {
+            out.insert(name.into(), n);
+        };
         put("connections", c.connections.load(Relaxed));
         put("connections_closed", c.closed.load(Relaxed));
         put("requests", c.requests.load(Relaxed));

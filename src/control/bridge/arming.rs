@@ -113,10 +113,13 @@ impl State {
             let _ = reply.send(Err(RpcError::new(codes::NOT_OWNER, text)));
             return;
         }
-        if let Some(servo) = &self.servo {
-            // The flag first: it cannot be lost in a queue. Then a command, for the acknowledgement.
-            servo.disarm();
-        }
+        let Some(servo) = &self.servo else {
+            // No device, no force.
+            let _ = reply.send(Ok(()));
+            return;
+        };
+        // The flag first: it cannot be lost in a queue. Then a command, for the acknowledgement.
+        servo.disarm();
         self.arming.owner = None;
         self.shared.owner.store(0, Relaxed);
         self.handle(Request::Command(ServoCommand::Disarm, reply));

@@ -15,6 +15,7 @@ struct Subscriber {
     outbox: Arc<Outbox>,
     pace: Pace,
     peak: f64,
+    last_tick: Option<u64>,
 }
 
 type Dump = Box<dyn FnMut(Vec<TickRecord>, &'static str) + Send>;
@@ -45,7 +46,10 @@ impl Telemetry {
 
     pub(super) fn subscribe(&mut self, id: u64, outbox: Arc<Outbox>, rate: f64) {
         match Pace::new(rate) {
-            Some(pace) => drop(self.subscribers.insert(id, Subscriber { outbox, pace, peak: 0.0 })),
+            Some(pace) => {
+                let s = Subscriber { outbox, pace, peak: 0.0, last_tick: None };
+                self.subscribers.insert(id, s);
+            }
             None => self.unsubscribe(id),
         }
     }
@@ -126,7 +130,8 @@ impl State {
         }
         let Some(latest) = self.telemetry.last else { return };
         for s in self.telemetry.subscribers.values_mut() {
-            if s.pace.due(now) {
+            if s.last_tick != Some(latest.tick) && s.pace.due(now) {
+                s.last_tick = Some(latest.tick);
                 s.outbox.telemetry(names::to_json(&latest), std::mem::take(&mut s.peak));
             }
         }

@@ -1,0 +1,563 @@
+//! The real daemon with a simulated device and hand, touched from outside. Forces are read at the plant (the probe
+//! page that the simulated motors write), zero force above all.
+//!
+//! The hand rests at the device's origin with a ball of 5 mm as tool. A cube waits out of reach; moving it under the
+//! ball makes contact whatever the timing of the machine is.
+
+mod daemon;
+
+use daemon::{Daemon, HAPTICD, add_cube, cube_file, refused, wait_for};
+use hapticd::control::client::Client;
+use hapticd::protocol::datagram::MotionPose;
+use hapticd::protocol::rpc::codes;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Height of the cube's centre when its top is 2 mm inside the ball.
+const TOUCHING: f64 = -0.023;
+const AWAY: f64 = -0.1;
+
+fn start() -> Daemon {
+    start_with("")
+}
+
+fn start_with(control: &str) -> Daemon {
+    let hand = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(hand.path(), "hand = \"normal\"\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.0, 0.0]\n")
+        .expect("writes");
+    let d = Daemon::start(&format!("[control]\n{control}\n[device]\nhand = {:?}\n", hand.path()));
+    d.wait_device();
+    d
+}
+
+fn at(height: f64) -> Value {
+    json!({"position": [0.0, height, 0.0]})
+}
+
+fn force(d: &Daemon) -> f64 {
+    d.plant().wrench.force.norm()
+}
+
+fn wait_force(d: &Daemon) {
+    wait_for("a force at the plant", || (force(d) > 0.05).then_some(()));
+}
+
+/// Waits until the motors are told zero and stay so over many further commands (or have no further ones).
+fn wait_zero(d: &Daemon) {
+    let first = wait_for("zero at the plant", || Some(d.plant()).filter(|r| r.is_zero()));
+    let until = Instant::now() + Duration::from_millis(600);
+    while Instant::now() < until {
+        let r = d.plant();
+        assert!(r.is_zero(), "the force came back: {:?} after {} commands", r.wrench, r.count - first.count);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// `ctl arm` as a process of its own, and a persistent cube under the tool.
+fn touch(d: &Daemon) -> Child {
+    let mut c = d.client("builder");
+    add_cube(&mut c, d.dir.path(), "cube", &json!({"pose": at(AWAY), "persistent": true}));
+    let owner = arm_process(d);
+    c.call("object.update", json!({"object": "cube", "pose": at(TOUCHING)})).expect("moves");
+    wait_force(d);
+    owner
+}
+
+fn arm_process(d: &Daemon) -> Child {
+    let mut child = Command::new(HAPTICD)
+        .args(["ctl", "--json", "--socket"])
+        .arg(d.socket())
+        .args(["arm", "--rate", "20"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("reads");
+    assert!(line.contains("generation"), "not armed: {line}");
+    // Its telemetry is read so that it never stands still.
+    std::thread::spawn(move || out.lines().for_each(drop));
+    child
+}
+
+fn owner(d: &Daemon) -> u64 {
+    d.status().owner
+}
+
+#[test]
+fn a_scene_is_built_touched_changed_and_deleted_while_touching() {
+    let d = start();
+    let mut c = d.client("user");
+    let id = add_cube(&mut c, d.dir.path(), "cube", &json!({"pose": at(AWAY)}));
+    c.call("arm", json!({})).expect("arms");
+    let generation = |v: &Value| v["generation"].as_u64().expect("a generation");
+    let felt = |d: &Daemon, g: u64| {
+        wait_for("the generation to be felt", || {
+            d.status().state.filter(|s| s.generation >= g).map(|s| s.generation)
+        })
+    };
+    let g = generation(&c.call("object.update", json!({"object": id, "pose": at(TOUCHING)})).expect("moves"));
+    felt(&d, g);
+    wait_force(&d);
+    let soft = wait_for("a steady force", || {
+        let a = force(&d);
+        std::thread::sleep(Duration::from_millis(200));
+        (a > 0.05 && (force(&d) - a).abs() < 0.02 * a).then_some(a)
+    });
+    // Stiffer while touching: the force grows.
+    let g2 = generation(
+        &c.call("material.set", json!({"name": "cube-mat", "stiffness": 1500.0})).expect("changes"),
+    );
+    assert!(g2 > g);
+    wait_for("a larger force", || (force(&d) > 1.1 * soft).then_some(()));
+    // Deleted while touching: zero, and no fault.
+    let g3 = generation(&c.call("object.delete", json!({"object": "cube"})).expect("deletes"));
+    felt(&d, g3);
+    wait_zero(&d);
+    assert_eq!(d.status().state.expect("a state").fault, "none");
+    assert_eq!(owner(&d), c.welcome().session, "still armed");
+    // Another one, loaded while armed.
+    add_cube(&mut c, d.dir.path(), "second", &json!({"pose": at(TOUCHING)}));
+    wait_force(&d);
+    // An edit by somebody who does not own the force.
+    let mut other = d.client("other");
+    other.call("object.update", json!({"object": "second", "pose": at(AWAY)})).expect("edits");
+    wait_zero(&d);
+    c.call("disarm", json!({})).expect("disarms");
+    wait_for("nobody to own the force", || (owner(&d) == 0).then_some(()));
+}
+
+#[test]
+fn kill_9_of_the_owner_while_touching_ramps_to_zero() {
+    let d = start();
+    let mut child = touch(&d);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).expect("kills");
+    child.wait().expect("waits");
+    wait_zero(&d);
+    wait_for("nobody to own the force", || (owner(&d) == 0).then_some(()));
+    // Nothing is broken: the next client arms and feels.
+    let mut c = d.client("next");
+    let away = json!({"object": "cube", "pose": at(AWAY)});
+    c.call("object.update", away).expect("moves");
+    c.call("arm", json!({})).expect("arms");
+    c.call("object.update", json!({"object": "cube", "pose": at(TOUCHING)})).expect("moves");
+    wait_force(&d);
+}
+
+#[test]
+fn ctrl_c_in_ctl_arm_disarms() {
+    let d = start();
+    let mut child = touch(&d);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("interrupts");
+    let status = wait_for("the end of ctl", || child.try_wait().expect("waits"));
+    assert_eq!(status.code(), Some(0));
+    wait_zero(&d);
+}
+
+/// The daemon ends by that signal while touching; the last thing that the motors heard is zero.
+fn ends_by(signal: Signal) {
+    let mut d = start();
+    let mut child = touch(&d);
+    d.signal(signal);
+    let status = d.wait_exit();
+    let plant = d.plant();
+    assert!(plant.is_zero(), "{signal}: {:?}", plant.wrench);
+    assert_eq!(plant.since_zero, 0, "nothing came after the last zero");
+    assert!(plant.zeros >= 1);
+    if signal != Signal::SIGABRT {
+        assert!(status.success(), "{signal}: {status}\n{}", d.log());
+        assert!(!d.socket().exists());
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[test]
+fn sigterm_while_touching_leaves_zero_at_the_plant() {
+    ends_by(Signal::SIGTERM);
+}
+
+#[test]
+fn sigint_while_touching_leaves_zero_at_the_plant() {
+    ends_by(Signal::SIGINT);
+}
+
+#[test]
+fn sighup_while_touching_leaves_zero_at_the_plant() {
+    ends_by(Signal::SIGHUP);
+}
+
+#[test]
+fn sigquit_while_touching_leaves_zero_at_the_plant() {
+    ends_by(Signal::SIGQUIT);
+}
+
+#[test]
+fn sigabrt_as_of_the_systemd_watchdog_leaves_zero_at_the_plant() {
+    ends_by(Signal::SIGABRT);
+}
+
+#[test]
+fn sigtstp_while_touching_zeroes_before_it_stops_and_sigcont_is_a_fault() {
+    let d = start();
+    let mut child = touch(&d);
+    d.signal(Signal::SIGTSTP);
+    let stat = format!("/proc/{}/stat", d.child.id());
+    wait_for("the daemon to stop", || {
+        let text = std::fs::read_to_string(&stat).expect("proc");
+        // The state follows the name, which ends with the last parenthesis.
+        text.rsplit(") ").next().is_some_and(|t| t.starts_with('T')).then_some(())
+    });
+    let plant = d.plant();
+    assert!(plant.is_zero(), "{:?}", plant.wrench);
+    d.signal(Signal::SIGCONT);
+    wait_zero(&d);
+    let s = wait_for("the fault", || d.status().state.filter(|s| s.fault != "none"));
+    assert_eq!((s.state.as_str(), s.fault.as_str()), ("fault", "suspended"));
+    // It latches, and leaving it is explicit.
+    let mut c = d.client("user");
+    assert_eq!(refused(c.call("arm", json!({}))), codes::SERVO);
+    c.call("clear_fault", json!({})).expect("clears");
+    c.call("object.update", json!({"object": "cube", "pose": at(AWAY)})).expect("moves");
+    c.call("arm", json!({})).expect("arms");
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// A panic in that task while touching: zero force, a word about it, an exit code that says so.
+fn panics_in(task: &str) {
+    let mut d = start();
+    let mut child = touch(&d);
+    let mut r = d.raw();
+    r.hello();
+    r.send(&json!({"jsonrpc":"2.0","id":1,"method":"debug.panic","params":{"task":task}}).to_string());
+    let status = d.wait_exit();
+    assert_eq!(status.code(), Some(1), "{task}: {status}");
+    let plant = d.plant();
+    assert!(plant.is_zero() && plant.since_zero == 0, "{task}: {:?}", plant.wrench);
+    assert!(d.log().contains("panicked"), "{}", d.log());
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[test]
+fn a_panic_in_a_connection_while_touching_leaves_zero() {
+    panics_in("connection");
+}
+
+#[test]
+fn a_panic_in_the_bridge_while_touching_leaves_zero() {
+    panics_in("bridge");
+}
+
+#[test]
+fn a_panic_in_a_build_while_touching_leaves_zero() {
+    panics_in("build");
+}
+
+#[test]
+fn debug_requests_are_not_served_by_an_ordinary_daemon() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let socket = dir.path().join("s.sock");
+    let config = dir.path().join("c.toml");
+    std::fs::write(&config, format!("[control]\nsocket = {socket:?}\n[cache]\nsize_mb = 0\n"))
+        .expect("writes");
+    let mut child = Command::new(HAPTICD)
+        .args(["run", "--config"])
+        .arg(&config)
+        .env("XDG_STATE_HOME", dir.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
+    let mut c = wait_for("the daemon", || Client::connect(Some(&socket), "x", None).ok());
+    assert_eq!(refused(c.call("debug.panic", json!({"task": "bridge"}))), codes::UNKNOWN_METHOD);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).expect("ends");
+    child.wait().expect("waits");
+}
+
+#[test]
+fn takeover_is_explicit_and_the_old_owner_hears_of_it() {
+    let d = start();
+    let (mut a, mut b) = (d.client("a"), d.client("b"));
+    a.call("arm", json!({})).expect("arms");
+    assert_eq!(refused(b.call("arm", json!({}))), codes::NOT_OWNER);
+    b.call("takeover", json!({})).expect("takes over");
+    wait_for("b to own the force", || (owner(&d) == b.welcome().session).then_some(()));
+    let heard = wait_for("the event", || {
+        let n = a.note(Duration::from_millis(100)).expect("reads")?;
+        (n.params["event"] == "taken_over").then_some(n)
+    });
+    assert!(heard.params["text"].as_str().is_some_and(|t| t.contains(&b.welcome().session.to_string())));
+    // The end of the old owner's connection does not touch the new one.
+    drop(a);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(owner(&d), b.welcome().session);
+}
+
+#[test]
+fn an_owner_that_hangs_loses_the_force_when_it_named_a_lease() {
+    let d = start();
+    let mut c = d.client("hangs");
+    add_cube(&mut c, d.dir.path(), "cube", &json!({"pose": at(AWAY), "persistent": true}));
+    c.call("arm", json!({"lease_s": 0.4})).expect("arms");
+    let mut other = d.client("other");
+    // Pings keep it.
+    for _ in 0..20 {
+        c.call("ping", json!({})).expect("pings");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(owner(&d), c.welcome().session);
+    other.call("object.update", json!({"object": "cube", "pose": at(TOUCHING)})).expect("moves");
+    wait_zero(&d);
+    wait_for("nobody to own the force", || (owner(&d) == 0).then_some(()));
+    assert_eq!(refused(c.call("arm", json!({"lease_s": 100.0}))), codes::INVALID_PARAMS);
+}
+
+#[test]
+fn limits_are_lowered_and_never_raised() {
+    let d = start();
+    let mut c = d.client("careful");
+    let now = c.call("limits", json!({"force": 0.2})).expect("lowers");
+    assert_eq!(now["force"], 0.2);
+    let torque = now["torque"].as_f64().expect("a limit");
+    let again = c.call("limits", json!({"force": 5.0, "torque": 1e6})).expect("keeps");
+    assert_eq!(again["force"], 0.2);
+    assert_eq!(again["torque"], torque);
+    add_cube(&mut c, d.dir.path(), "cube", &json!({"pose": at(AWAY)}));
+    c.call("material.set", json!({"name": "cube-mat", "stiffness": 3000.0})).expect("stiff");
+    c.call("arm", json!({})).expect("arms");
+    c.call("object.update", json!({"object": "cube", "pose": at(-0.02)})).expect("moves");
+    wait_force(&d);
+    let mut peak = 0.0_f64;
+    let until = Instant::now() + Duration::from_millis(500);
+    while Instant::now() < until {
+        peak = peak.max(force(&d));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // The motors round the command to their own steps.
+    assert!(peak > 0.1 && peak < 0.2 + 0.01, "{peak} N at a limit of 0.2 N");
+}
+
+/// Streams the cube's height by UDP from a thread.
+struct Stream {
+    stop: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Stream {
+    fn start(c: &mut Client, object: u32, height: impl Fn(f64) -> f64 + Send + 'static) -> Self {
+        let opened = c.call("motion.open", json!({"rate_hz": 500.0})).expect("a stream");
+        let stream = opened["stream"].as_u64().expect("a number") as u16;
+        assert!(opened["delay_s"].as_f64().is_some_and(|d| d > 0.0 && d <= 0.1));
+        let mut datagrams = c.datagrams().expect("datagrams");
+        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (s, n) = (stop.clone(), sent.clone());
+        let thread = std::thread::spawn(move || {
+            let start = Instant::now();
+            while !s.load(Relaxed) {
+                let y = height(start.elapsed().as_secs_f64());
+                let pose = MotionPose { object, position: [0.0, y, 0.0], orientation: [0.0, 0.0, 0.0, 1.0] };
+                datagrams.send(stream, &[pose]).expect("sends");
+                n.fetch_add(1, Relaxed);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        Self { stop, sent, thread: Some(thread) }
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(t) = self.thread.take() {
+            t.join().expect("streams");
+        }
+    }
+}
+
+#[test]
+fn a_streamed_object_is_felt_moving_and_its_stop_ramps_to_zero() {
+    // A generous time-out: the machine that tests is busy.
+    let d = start_with("motion_timeout_s = 0.5");
+    let mut c = d.client("streamer");
+    let id = add_cube(&mut c, d.dir.path(), "cube", &json!({"pose": at(AWAY), "moving": true}));
+    // Half a second away, then under the tool, slowly.
+    let height = |t: f64| (AWAY + (t - 0.5).max(0.0) * 0.1).min(TOUCHING);
+    let mut stream = Stream::start(&mut c, id, height);
+    c.call("arm", json!({})).expect("arms");
+    wait_force(&d);
+    let s = d.status();
+    assert_eq!(s.state.expect("a state").deepest, id);
+    assert!(s.counters["udp_taken"] > 100);
+    stream.end();
+    assert!(stream.sent.load(Relaxed) > 100);
+    wait_zero(&d);
+    wait_for("the event", || {
+        let n = c.note(Duration::from_millis(100)).expect("reads")?;
+        (n.params["event"] == "motion_stopped").then_some(())
+    });
+}
+
+#[test]
+fn the_owner_s_end_freezes_what_it_moves() {
+    let d = start_with("motion_timeout_s = 0.5\nresume_s = 60.0");
+    let mut c = d.client("streamer");
+    let id = add_cube(&mut c, d.dir.path(), "cube", &json!({"pose": at(AWAY), "moving": true}));
+    let mut stream = Stream::start(&mut c, id, |t| (AWAY + t * 0.1).min(TOUCHING));
+    c.call("arm", json!({})).expect("arms");
+    wait_force(&d);
+    // The connection ends; the datagrams go on, as those of a client that forgot to stop its thread.
+    drop(c);
+    wait_zero(&d);
+    let before = d.counter("udp_bad_session");
+    wait_for("the daemon to refuse them", || (d.counter("udp_bad_session") > before).then_some(()));
+    stream.end();
+    assert!(d.status().state.is_some_and(|s| s.fault == "none"));
+}
+
+#[test]
+fn a_flood_of_junk_leaves_state_served_and_the_servo_untouched() {
+    let d = start();
+    let mut c = d.client("watcher");
+    c.call("state_stream", json!({"rate_hz": 500.0})).expect("a stream");
+    let mut datagrams = c.datagrams().expect("datagrams");
+    let udp = c.welcome().udp.clone().expect("datagrams");
+    datagrams.attach().expect("attaches");
+    datagrams.state(Duration::from_secs(60)).expect("reads").expect("state before the flood");
+
+    // Junk of every kind, as fast as one sender can, for five seconds: bounded in count and in time.
+    let session = c.welcome().session;
+    let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (s, n) = (stop.clone(), sent.clone());
+    let flood = std::thread::spawn(move || {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("binds");
+        socket.connect((udp.address.as_str(), udp.port)).expect("connects");
+        let noise = vec![0x5A; 120];
+        let mut forged = vec![0; 120];
+        forged[0..4].copy_from_slice(b"HPTC");
+        forged[4] = 1;
+        forged[6] = 1;
+        forged[10] = 120;
+        forged[16..24].copy_from_slice(&session.to_le_bytes());
+        forged[34] = 1;
+        forged[36] = 64;
+        let start = Instant::now();
+        let mut k = 0_u64;
+        while !s.load(Relaxed) && k < 500_000 && start.elapsed() < Duration::from_secs(60) {
+            let _ = socket.send(if k % 2 == 0 { &noise } else { &forged });
+            k += 1;
+            // About 100,000 a second.
+            while start.elapsed() < Duration::from_micros(10 * k) {
+                std::hint::spin_loop();
+            }
+        }
+        n.store(k, Relaxed);
+        start.elapsed()
+    });
+    let mut ticks = Vec::new();
+    let mut served_edits = 0;
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(5) {
+        if let Some(s) = datagrams.state(Duration::from_millis(100)).expect("reads") {
+            ticks.push(s.tick);
+        }
+        if ticks.len() % 100 == 0 {
+            c.call("material.set", json!({"name": "m", "stiffness": 1.0 + f64::from(served_edits)}))
+                .expect("edits are served");
+            served_edits += 1;
+        }
+    }
+    stop.store(true, Relaxed);
+    let took = flood.join().expect("floods");
+    let sent = sent.load(Relaxed);
+    let s = d.status();
+    println!(
+        "{sent} junk datagrams in {took:?}, {} received, {} states, {served_edits} edits",
+        s.counters["udp_received"],
+        ticks.len()
+    );
+    assert!(ticks.len() > 50, "{} states in 5 s", ticks.len());
+    assert!(ticks.windows(2).all(|w| w[1] > w[0]), "in order");
+    assert!(s.counters["udp_bad_magic"] > 0 && s.counters["udp_bad_mac"] > 0);
+    assert_eq!(s.counters["udp_taken"], 1, "the attach datagram alone");
+    assert_eq!(s.state.expect("a state").fault, "none");
+}
+
+#[test]
+fn recordings_are_made_and_hold_what_happened() {
+    let d = start();
+    let mut c = d.client("recorder");
+    add_cube(&mut c, d.dir.path(), "cube", &json!({"pose": at(AWAY)}));
+    let made = c.call("record", json!({"on": true})).expect("records");
+    let path = made["path"].as_str().expect("a path").to_owned();
+    assert_eq!(refused(c.call("record", json!({"on": true}))), codes::REJECTED, "one at a time");
+    c.call("arm", json!({})).expect("arms");
+    c.call("object.update", json!({"object": "cube", "pose": at(TOUCHING)})).expect("moves");
+    wait_force(&d);
+    c.call("record", json!({"on": false})).expect("ends");
+    let (header, records) = hapticd::recording::load(std::path::Path::new(&path)).expect("loads");
+    assert_eq!(header.device, "ideal-6dof");
+    assert!(records.len() > 10);
+    assert!(records.windows(2).all(|w| w[1].tick > w[0].tick));
+    assert!(records.iter().any(|r| r.applied_force.iter().any(|f| f.abs() > 0.05)));
+}
+
+#[test]
+fn a_fault_leaves_a_dump_of_the_seconds_before() {
+    let d = start();
+    d.signal(Signal::SIGSTOP);
+    d.signal(Signal::SIGCONT);
+    let file = wait_for("the dump", || {
+        let dir = std::fs::read_dir(d.dir.path().join("rec")).ok()?;
+        let mut names = dir.filter_map(|e| e.ok().map(|e| e.path()));
+        let found =
+            names.find(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("fault-")))?;
+        hapticd::recording::load(&found).ok().map(|r| (found, r))
+    });
+    let (path, (_, records)) = file;
+    assert!(path.display().to_string().contains("suspended"), "{path:?}");
+    assert_eq!(hapticd::control::names::fault(records.last().expect("records").fault), "suspended");
+    assert!(records.len() > 1);
+}
+
+#[test]
+fn twenty_edits_a_second_and_a_build_while_touching() {
+    let d = start();
+    let mut child = touch(&d);
+    let mut c = d.client("busy");
+    let file = cube_file(d.dir.path(), 0.05);
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+    // An uncached build of a fine field, and meanwhile edits of another session, which must not wait for it.
+    let load = json!({"name": "fine", "source": "descriptor", "format": "stl", "unit": "m",
+        "resolution": {"longest": 128}});
+    let id = c.start("mesh.load", load, Some(fd)).expect("sends");
+    c.finish(id).expect("loads");
+    c.call("material.set", json!({"name": "other", "stiffness": 100.0})).expect("a material");
+    let object =
+        json!({"name": "fine", "mesh": "fine", "material": "other", "pose": {"position": [1.0, 0.0, 0.0]}});
+    let build = c.start("object.create", object, None).expect("sends");
+    let mut e = d.client("editor");
+    for i in 0..40 {
+        let height = TOUCHING + 1e-5 * f64::from(i % 5);
+        e.call("object.update", json!({"object": "cube", "pose": at(height)})).expect("edits");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    c.finish(build).expect("builds");
+    let s = d.status();
+    assert_eq!(s.state.expect("a state").fault, "none");
+    wait_force(&d);
+    wait_for("the newest generation to be felt", || {
+        let s = d.status();
+        (s.state?.generation == s.generation).then_some(())
+    });
+    let _ = child.kill();
+    let _ = child.wait();
+}
