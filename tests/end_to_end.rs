@@ -503,7 +503,7 @@ fn recordings_are_made_and_hold_what_happened() {
     c.call("object.update", json!({"object": "cube", "pose": at(TOUCHING)})).expect("moves");
     wait_force(&d);
     c.call("record", json!({"on": false})).expect("ends");
-    let (header, records) = hapticd::recording::load(std::path::Path::new(&path)).expect("loads");
+    let (header, records, _) = hapticd::recording::load(std::path::Path::new(&path)).expect("loads");
     assert_eq!(header.device, "ideal-6dof");
     assert!(records.len() > 10);
     assert!(records.windows(2).all(|w| w[1].tick > w[0].tick));
@@ -522,7 +522,7 @@ fn a_fault_leaves_a_dump_of_the_seconds_before() {
             names.find(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("fault-")))?;
         hapticd::recording::load(&found).ok().map(|r| (found, r))
     });
-    let (path, (_, records)) = file;
+    let (path, (_, records, _)) = file;
     assert!(path.display().to_string().contains("suspended"), "{path:?}");
     assert_eq!(hapticd::control::names::fault(records.last().expect("records").fault), "suspended");
     assert!(records.len() > 1);
