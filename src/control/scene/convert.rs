@@ -1,6 +1,7 @@
 //! Edits from the wire to edits of the model.
 
 use super::source::Reading;
+use crate::geometry::import::Unit;
 use crate::geometry::pose::Vec3;
 use crate::geometry::{Pose, field::build::FieldParams, field::build::Resolution as FieldResolution};
 use crate::protocol::edit::{Edit as Wire, ObjectRef, PoseJson, Resolution, ToolJson};
@@ -26,21 +27,7 @@ fn bad(field: &str, cause: impl Into<String>) -> RpcError {
 /// # Errors
 /// An unknown unit, with the known ones.
 pub fn unit(name: &str) -> Result<f64, RpcError> {
-    let known = [
-        ("m", 1.0),
-        ("cm", 1e-2),
-        ("mm", 1e-3),
-        ("um", 1e-6),
-        ("in", 0.0254),
-        ("inch", 0.0254),
-        ("ft", 0.3048),
-    ];
-    known.iter().find(|(n, _)| *n == name).map(|(_, m)| *m).ok_or_else(|| {
-        bad(
-            "unit",
-            format!("unknown unit '{name}'; mesh files carry none, so give one of m, cm, mm, um, in, ft"),
-        )
-    })
+    Unit::parse(name).map(Unit::metres).map_err(|e| bad("unit", e.to_string()))
 }
 
 /// How to read the mesh of a `mesh.load`; `None` for other edits.

@@ -134,8 +134,7 @@ pub fn parse(bytes: &[u8], r: &Reading<'_>) -> Result<(Arc<SourceMesh>, String),
     };
     let imported = import(r.label, bytes, format, &options)
         .map_err(|e| RpcError::new(codes::REJECTED, e.to_string()).field("source"))?;
-    let n = imported.mesh.triangles.len();
-    let note = format!("mesh '{}': {n} triangles", r.label);
+    let note = format!("mesh '{}'\n{}", r.label, imported.report).trim_end().to_owned();
     Ok((SourceMesh::new(imported.mesh, r.label), note))
 }
 
