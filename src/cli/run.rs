@@ -1,13 +1,25 @@
 //! `hapticd run`: the service.
 
-use super::exit;
+use super::calibrate::{Calibration, calibrate};
+use super::{exit, settings};
 use crate::config::Config;
-use crate::control::cpu::Cpus;
+use crate::control::cpu::{self, Cpus};
 use crate::control::supervisor::{self, Engine, Outcome, Started};
 use crate::control::throttle::LogThrottle;
+use crate::device::Lifecycle;
 use crate::device::registry::{OpenOptions, Registry};
 use crate::device::simulated::HandScript;
-use crate::scene::model::{Limits, Scene};
+use crate::geometry::field::build::{FieldParams, Resolution, Silent};
+use crate::geometry::{Pose, Vec3, shapes};
+use crate::protocol::messages::RtNote;
+use crate::scene::compile::Compiler;
+use crate::scene::model::{
+    Edit, GeometrySpec, Limits, Material, Method, ObjectSpec, Scene, SourceMesh, ToolSpec,
+};
+use crate::scene::snapshot::Snapshot;
+use crate::servo::handle::{ServoConfig, channel};
+use crate::servo::rt::{RtLine, RtOptions};
+use crate::servo::run::{self as servo, Ended};
 use anyhow::Context;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -74,6 +86,8 @@ struct Local {
     config: Config,
     registry: Registry,
     hand: HandScript,
+    /// Work units of a tick, once calibrated.
+    budget: Option<u32>,
 }
 
 impl Local {
@@ -90,8 +104,71 @@ impl Local {
             }
             None => HandScript::default(),
         };
-        Ok(Self { config: config.clone(), registry, hand })
+        let budget = Some(config.servo.budget_units).filter(|n| *n > 0);
+        Ok(Self { config: config.clone(), registry, hand, budget })
     }
+
+    /// The budget of a tick in work units, measured on the servo's own CPU the first time.
+    fn budget(&mut self, cpus: &Cpus) -> u32 {
+        let budget_us = f64::from(self.config.servo.budget_us);
+        let servo = cpus.servo;
+        *self.budget.get_or_insert_with(|| {
+            let measured = std::thread::spawn(move || {
+                cpu::pin(servo);
+                reference_scene().and_then(|s| calibrate(&s))
+            });
+            let measured = measured.join().ok().flatten();
+            match measured {
+                Some(c) => tracing::info!("calibrated: {:.0} work units a microsecond", c.units_per_us),
+                None => tracing::warn!(
+                    "calibration failed; {FALLBACK_UNITS} work units a microsecond are assumed"
+                ),
+            }
+            let assumed = Calibration { units_per_us: FALLBACK_UNITS, queries: 0 };
+            measured.unwrap_or(assumed).units(budget_us)
+        })
+    }
+}
+
+/// Work units a microsecond where calibration fails: slow, so that ticks stay short.
+const FALLBACK_UNITS: f64 = 50.0;
+
+/// A ball of points half inside a block: what the calibration times.
+fn reference_scene() -> Option<Snapshot> {
+    let spec = |mesh, cells| GeometrySpec {
+        mesh: SourceMesh::new(mesh, "calibration"),
+        params: FieldParams { resolution: Resolution::Longest(cells), ..FieldParams::default() },
+        method: Method::default(),
+    };
+    let geometry = |name: &str, spec| Edit::AddGeometry { name: Some(name.into()), spec, persistent: false };
+    let material = Material { stiffness: 500.0, reference_area: 1e-4, damping: 0.0 };
+    let edits = [
+        geometry("block", spec(shapes::cuboid(Vec3::new(0.1, 0.1, 0.1)), 64)),
+        geometry("ball", spec(shapes::icosphere(0.02, 3), 8)),
+        Edit::AddMaterial { name: Some("m".into()), material, persistent: false },
+        Edit::AddObject {
+            name: None,
+            spec: ObjectSpec {
+                geometry: "block".into(),
+                material: "m".into(),
+                pose: Pose::translation(0.0, -0.05, 0.0),
+                scale: Vec3::repeat(1.0),
+                params: None,
+                moving: false,
+            },
+            persistent: false,
+        },
+        Edit::SetTool {
+            tool: ToolSpec::Mesh {
+                geometry: "ball".into(),
+                scale: Vec3::repeat(1.0),
+                points: 4000,
+                offset: Pose::identity(),
+            },
+        },
+    ];
+    let (scene, _) = Scene::default().apply(0, &edits).ok()?;
+    Compiler::new(64 << 20).compile(&scene, &Silent).ok()
 }
 
 impl Engine for Local {
@@ -102,9 +179,36 @@ impl Engine for Local {
             probe_path: self.config.device.probe.clone(),
             ..OpenOptions::default()
         };
-        let name = &self.config.device.name;
-        let device = self.registry.open(name, &options).map_err(|e| e.to_string())?;
-        let _ = (device, cpus);
-        Err("not yet".into())
+        let budget_units = self.budget(cpus);
+        let name = self.config.device.name.clone();
+        let mut device = self.registry.open(&name, &options).map_err(|e| e.to_string())?;
+        if device.lifecycle() == Lifecycle::Uncalibrated {
+            device.calibrate().map_err(|e| e.to_string())?;
+        }
+        let config = ServoConfig { budget_units, ..settings::servo(&self.config) };
+        let profile = device.profile().clone();
+        let limits = [
+            config.max_force.min(profile.max_force),
+            config.max_torque.min(profile.max_torque),
+            config.max_velocity.min(profile.max_velocity),
+        ];
+        if let Some(problem) = config.problem() {
+            return Err(format!("the servo's settings are unsound: {problem}"));
+        }
+        let s = &self.config.servo;
+        let options = RtOptions {
+            priority: s.priority,
+            cpu: Some(cpus.servo),
+            lock_memory: s.lock_memory,
+            require_rt: s.require_rt,
+            ..RtOptions::default()
+        };
+        let (handle, end) = channel(config);
+        let thread = servo::spawn(end, device, options).map_err(|e| format!("no servo thread: {e}"))?;
+        let note =
+            |l: &RtLine| RtNote { ok: l.ok, what: l.what.clone(), why: l.why.clone(), cure: l.cure.clone() };
+        let rt = thread.report().lines.iter().map(note).collect();
+        let join = Box::new(move || thread.join().0 == Ended::Panicked);
+        Ok(Started { handle, device: name, rt, limits, join })
     }
 }

@@ -53,6 +53,14 @@ impl Cpus {
     }
 }
 
+/// Moves the calling thread to one CPU; best effort.
+pub fn pin(cpu: usize) {
+    let mut set = CpuSet::new();
+    if set.set(cpu).is_ok() {
+        let _ = sched_setaffinity(Pid::from_raw(0), &set);
+    }
+}
+
 fn allowed() -> Vec<usize> {
     let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
     (0..CpuSet::count()).filter(|c| set.is_set(*c).unwrap_or(false)).collect()

@@ -94,8 +94,11 @@ pub fn install(wake_fd: i32) -> nix::Result<()> {
         unsafe { sigaction(signal, &plain) }?;
     }
     let abort = act(SigHandler::Handler(on_abort), SaFlags::SA_RESETHAND | SaFlags::SA_NODEFER);
-    // SAFETY: as above.
-    unsafe { sigaction(Signal::SIGABRT, &abort) }?;
+    // SIGXCPU comes when the servo computes without end (RLIMIT_RTTIME); the kernel's SIGKILL would follow.
+    for signal in [Signal::SIGABRT, Signal::SIGXCPU] {
+        // SAFETY: as above.
+        unsafe { sigaction(signal, &abort) }?;
+    }
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         panicked();
