@@ -11,6 +11,8 @@ pub struct Cpus {
     pub servo: usize,
     /// Everybody else's; the servo's own only when there is no other.
     pub others: Vec<usize>,
+    /// All that this process may use.
+    all: Vec<usize>,
 }
 
 impl Cpus {
@@ -37,26 +39,29 @@ impl Cpus {
         if others.is_empty() {
             others.push(servo);
         }
-        Ok(Self { servo, others })
+        Ok(Self { servo, others, all: allowed.to_vec() })
     }
 
     /// Keeps the calling thread, and the threads that it starts, off the servo's CPU. Best effort: without it the
     /// daemon still works, and `doctor` shows the wake error.
     pub fn leave_servo_alone(&self) {
-        let mut set = CpuSet::new();
-        for c in &self.others {
-            if set.set(*c).is_err() {
-                return;
-            }
-        }
-        let _ = sched_setaffinity(Pid::from_raw(0), &set);
+        allow(&self.others);
+    }
+
+    /// Gives the calling thread all CPUs back: the one that starts the servo, which pins itself.
+    pub fn everywhere(&self) {
+        allow(&self.all);
     }
 }
 
 /// Moves the calling thread to one CPU; best effort.
 pub fn pin(cpu: usize) {
+    allow(&[cpu]);
+}
+
+fn allow(cpus: &[usize]) {
     let mut set = CpuSet::new();
-    if set.set(cpu).is_ok() {
+    if cpus.iter().all(|c| set.set(*c).is_ok()) {
         let _ = sched_setaffinity(Pid::from_raw(0), &set);
     }
 }
@@ -82,16 +87,17 @@ fn parse_list(text: &str) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn cpus(servo: usize, others: &[usize]) -> Result<Cpus, String> {
-        Ok(Cpus { servo, others: others.into() })
+    fn split(core: Core, allowed: &[usize], isolated: &[usize]) -> (usize, Vec<usize>) {
+        let c = Cpus::choose(core, allowed, isolated).expect("splits");
+        (c.servo, c.others)
     }
 
     #[test]
     fn the_servo_gets_an_isolated_cpu_or_the_last() {
-        assert_eq!(Cpus::choose(Core::Auto, &[0, 1, 2, 3], &[]), cpus(3, &[0, 1, 2]));
-        assert_eq!(Cpus::choose(Core::Auto, &[0, 1], &[2, 3]), cpus(3, &[0, 1]));
-        assert_eq!(Cpus::choose(Core::Index(1), &[0, 1, 2], &[]), cpus(1, &[0, 2]));
-        assert_eq!(Cpus::choose(Core::Auto, &[5], &[]), cpus(5, &[5]));
+        assert_eq!(split(Core::Auto, &[0, 1, 2, 3], &[]), (3, vec![0, 1, 2]));
+        assert_eq!(split(Core::Auto, &[0, 1], &[2, 3]), (3, vec![0, 1]));
+        assert_eq!(split(Core::Index(1), &[0, 1, 2], &[]), (1, vec![0, 2]));
+        assert_eq!(split(Core::Auto, &[5], &[]), (5, vec![5]));
         assert!(Cpus::choose(Core::Index(9), &[0, 1], &[]).unwrap_err().contains("servo.core = 9"));
     }
 
@@ -108,8 +114,10 @@ mod tests {
         let others = c.others.clone();
         let seen = std::thread::spawn(move || {
             c.leave_servo_alone();
-            std::thread::spawn(allowed).join().expect("runs")
+            let alone = std::thread::spawn(allowed).join().expect("runs");
+            c.everywhere();
+            (alone, allowed() == c.all)
         });
-        assert_eq!(seen.join().expect("runs"), others);
+        assert_eq!(seen.join().expect("runs"), (others, true));
     }
 }

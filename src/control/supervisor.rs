@@ -88,6 +88,12 @@ pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) 
         EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).context("no eventfd")?,
     ));
     signals::install(wake.as_raw_fd()).context("cannot install signal handlers")?;
+    // Whatever computes in parallel without a pool of its own must not start one on the servo's CPU.
+    let pin = cpus.clone();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(cpus.others.len())
+        .start_handler(move |_| pin.leave_servo_alone());
+    pool.build_global().context("cannot start worker threads")?;
 
     let path = match &config.control.socket {
         Some(path) => path.clone(),
@@ -316,7 +322,8 @@ impl Keeper {
         let (tell, hear) = mpsc::channel();
         let cpus = self.cpus.clone();
         let opening = move || {
-            // The servo's thread inherits the blocked mask: no handler ever runs in it.
+            // The servo's thread inherits both: it may pin itself anywhere, and no handler ever runs in it.
+            cpus.everywhere();
             let result = signals::blocked(|| engine.start(&cpus));
             let _ = tell.send((engine, result));
         };
