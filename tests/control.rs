@@ -438,7 +438,8 @@ fn metrics_are_text_on_loopback() {
         s.set_read_timeout(Some(daemon::PATIENCE)).expect("a time-out");
         s.write_all(head.as_bytes()).expect("writes");
         let mut text = String::new();
-        s.read_to_string(&mut text).expect("reads");
+        // A server that closes with unread input resets the connection.
+        let _ = s.read_to_string(&mut text);
         text
     };
     let text = get("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");

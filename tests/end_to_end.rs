@@ -65,6 +65,7 @@ fn touch(d: &Daemon) -> Child {
     let mut c = d.client("builder");
     add_cube(&mut c, d.dir.path(), "cube", &json!({"pose": at(AWAY), "persistent": true}));
     let owner = arm_process(d);
+    wait_rendering(d);
     c.call("object.update", json!({"object": "cube", "pose": at(TOUCHING)})).expect("moves");
     wait_force(d);
     owner
@@ -89,6 +90,17 @@ fn arm_process(d: &Daemon) -> Child {
     child
 }
 
+/// Waits until the arming gate has passed: contact that comes before would keep it closed.
+fn wait_rendering(d: &Daemon) {
+    wait_for("the arming gate", || d.status().state.filter(|s| s.state == "rendering").map(drop));
+}
+
+/// Arms and waits for the gate.
+fn arm(d: &Daemon, c: &mut Client) {
+    c.call("arm", json!({})).expect("arms");
+    wait_rendering(d);
+}
+
 fn owner(d: &Daemon) -> u64 {
     d.status().owner
 }
@@ -98,7 +110,7 @@ fn a_scene_is_built_touched_changed_and_deleted_while_touching() {
     let d = start();
     let mut c = d.client("user");
     let id = add_cube(&mut c, d.dir.path(), "cube", &json!({"pose": at(AWAY)}));
-    c.call("arm", json!({})).expect("arms");
+    arm(&d, &mut c);
     let generation = |v: &Value| v["generation"].as_u64().expect("a generation");
     let felt = |d: &Daemon, g: u64| {
         wait_for("the generation to be felt", || {
@@ -148,7 +160,7 @@ fn kill_9_of_the_owner_while_touching_ramps_to_zero() {
     let mut c = d.client("next");
     let away = json!({"object": "cube", "pose": at(AWAY)});
     c.call("object.update", away).expect("moves");
-    c.call("arm", json!({})).expect("arms");
+    arm(&d, &mut c);
     c.call("object.update", json!({"object": "cube", "pose": at(TOUCHING)})).expect("moves");
     wait_force(&d);
 }
@@ -316,6 +328,10 @@ fn an_owner_that_hangs_loses_the_force_when_it_named_a_lease() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(owner(&d), c.welcome().session);
+    wait_for("the arming gate", || {
+        c.call("ping", json!({})).expect("pings");
+        d.status().state.filter(|s| s.state == "rendering")
+    });
     other.call("object.update", json!({"object": "cube", "pose": at(TOUCHING)})).expect("moves");
     wait_zero(&d);
     wait_for("nobody to own the force", || (owner(&d) == 0).then_some(()));
@@ -334,7 +350,7 @@ fn limits_are_lowered_and_never_raised() {
     assert_eq!(again["torque"], torque);
     add_cube(&mut c, d.dir.path(), "cube", &json!({"pose": at(AWAY)}));
     c.call("material.set", json!({"name": "cube-mat", "stiffness": 3000.0})).expect("stiff");
-    c.call("arm", json!({})).expect("arms");
+    arm(&d, &mut c);
     c.call("object.update", json!({"object": "cube", "pose": at(-0.02)})).expect("moves");
     wait_force(&d);
     let mut peak = 0.0_f64;
@@ -389,10 +405,8 @@ fn a_streamed_object_is_felt_moving_and_its_stop_ramps_to_zero() {
     let d = start_with("motion_timeout_s = 0.5");
     let mut c = d.client("streamer");
     let id = add_cube(&mut c, d.dir.path(), "cube", &json!({"pose": at(AWAY), "moving": true}));
-    // Half a second away, then under the tool, slowly.
-    let height = |t: f64| (AWAY + (t - 0.5).max(0.0) * 0.1).min(TOUCHING);
-    let mut stream = Stream::start(&mut c, id, height);
-    c.call("arm", json!({})).expect("arms");
+    arm(&d, &mut c);
+    let mut stream = Stream::start(&mut c, id, |t| (AWAY + t * 0.1).min(TOUCHING));
     wait_force(&d);
     let s = d.status();
     assert_eq!(s.state.expect("a state").deepest, id);
@@ -411,8 +425,8 @@ fn the_owner_s_end_freezes_what_it_moves() {
     let d = start_with("motion_timeout_s = 0.5\nresume_s = 60.0");
     let mut c = d.client("streamer");
     let id = add_cube(&mut c, d.dir.path(), "cube", &json!({"pose": at(AWAY), "moving": true}));
+    arm(&d, &mut c);
     let mut stream = Stream::start(&mut c, id, |t| (AWAY + t * 0.1).min(TOUCHING));
-    c.call("arm", json!({})).expect("arms");
     wait_force(&d);
     // The connection ends; the datagrams go on, as those of a client that forgot to stop its thread.
     drop(c);
@@ -499,7 +513,7 @@ fn recordings_are_made_and_hold_what_happened() {
     let made = c.call("record", json!({"on": true})).expect("records");
     let path = made["path"].as_str().expect("a path").to_owned();
     assert_eq!(refused(c.call("record", json!({"on": true}))), codes::REJECTED, "one at a time");
-    c.call("arm", json!({})).expect("arms");
+    arm(&d, &mut c);
     c.call("object.update", json!({"object": "cube", "pose": at(TOUCHING)})).expect("moves");
     wait_force(&d);
     c.call("record", json!({"on": false})).expect("ends");
