@@ -333,8 +333,8 @@ fn an_owner_that_hangs_loses_the_force_when_it_named_a_lease() {
         d.status().state.filter(|s| s.state == "rendering")
     });
     other.call("object.update", json!({"object": "cube", "pose": at(TOUCHING)})).expect("moves");
-    wait_zero(&d);
     wait_for("nobody to own the force", || (owner(&d) == 0).then_some(()));
+    wait_zero(&d);
     assert_eq!(refused(c.call("arm", json!({"lease_s": 100.0}))), codes::INVALID_PARAMS);
 }
 
@@ -413,11 +413,11 @@ fn a_streamed_object_is_felt_moving_and_its_stop_ramps_to_zero() {
     assert!(s.counters["udp_taken"] > 100);
     stream.end();
     assert!(stream.sent.load(Relaxed) > 100);
-    wait_zero(&d);
     wait_for("the event", || {
         let n = c.note(Duration::from_millis(100)).expect("reads")?;
         (n.params["event"] == "motion_stopped").then_some(())
     });
+    wait_zero(&d);
 }
 
 #[test]

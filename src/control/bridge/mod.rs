@@ -332,7 +332,11 @@ impl State {
                 }
             }
             Request::Subscribe(id, outbox, rate) => self.telemetry.subscribe(id, outbox, rate),
-            Request::Tap(tap) => self.telemetry.tap = tap,
+            Request::Tap(tap) => {
+                // What happened before the request belongs to the tap that ends.
+                self.drain(monotonic_ns());
+                self.telemetry.tap = tap;
+            }
             Request::Panic => panic!("asked to panic"),
             Request::Stop => {}
         }
