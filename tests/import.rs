@@ -4,6 +4,8 @@
 mod cases;
 #[path = "import/hostile.rs"]
 mod hostile;
+#[path = "import/inspect.rs"]
+mod inspect;
 #[path = "import/models.rs"]
 mod models;
 #[path = "import/round_trip.rs"]

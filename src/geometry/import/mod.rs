@@ -58,6 +58,15 @@ impl Format {
         }
     }
 
+    /// The name that [`Format::parse`] takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stl => "stl",
+            Self::Obj => "obj",
+            Self::Ply => "ply",
+        }
+    }
+
     /// The format that a file's extension says.
     ///
     /// # Errors

@@ -177,8 +177,8 @@ impl ImportReport {
         list
     }
 
-    /// Why strict mode refuses; `None` when it does not.
-    pub(super) fn objections(&self) -> Option<String> {
+    /// Why strict mode refuses, in words; `None` when it does not.
+    pub fn objections(&self) -> Option<String> {
         let mut all = self.repairs();
         all.extend(self.defects());
         (!all.is_empty()).then(|| all.join("; "))

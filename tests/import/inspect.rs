@@ -1,0 +1,105 @@
+//! `hapticd inspect` as the user calls it.
+
+use super::*;
+use hapticd::geometry::shapes;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn inspect(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hapticd")).arg("inspect").args(args).current_dir(dir).output().unwrap()
+}
+
+fn out(o: &Output) -> String {
+    String::from_utf8(o.stdout.clone()).unwrap()
+}
+
+fn err(o: &Output) -> String {
+    String::from_utf8(o.stderr.clone()).unwrap()
+}
+
+fn scene() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ball = shapes::icosphere(50.0, 3);
+    std::fs::write(dir.path().join("ball.stl"), shapes::write_stl(&ball)).unwrap();
+    ball.triangles[7].swap(1, 2);
+    ball.triangles.truncate(ball.triangles.len() - 3);
+    std::fs::write(dir.path().join("torn.obj"), obj(&ball)).unwrap();
+    std::fs::write(dir.path().join("cut.stl"), &shapes::write_stl(&ball)[..500]).unwrap();
+    std::fs::write(dir.path().join("beetle.off"), "OFF\n0 0 0\n").unwrap();
+    dir
+}
+
+#[test]
+fn report_states_sizes_in_mm_workspace_and_cost() {
+    let dir = scene();
+    let got = inspect(dir.path(), &["ball.stl", "--unit", "mm", "--cells", "32"]);
+    assert!(got.status.success(), "{}", err(&got));
+    let text = out(&got);
+    for part in [
+        "642 vertices, 1280 triangles",
+        "closed",
+        "mm",
+        "of 100 mm",
+        "field of 32 cells",
+        "41 x 41 x 41 nodes",
+    ] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    let strict = inspect(dir.path(), &["ball.stl", "--unit", "mm", "--strict", "--cells", "0"]);
+    assert!(strict.status.success(), "{}", err(&strict));
+}
+
+#[test]
+fn json_is_one_object_with_the_same_figures() {
+    let dir = scene();
+    let args =
+        ["ball.stl", "--unit", "in", "--scale", "-1,1,1", "--json", "--cells", "16", "--workspace-mm", "254"];
+    let json: serde_json::Value = serde_json::from_slice(&inspect(dir.path(), &args).stdout).unwrap();
+    let r = &json["report"];
+    assert_eq!(
+        (r["triangles"].as_u64(), r["mirrored"].as_bool(), r["closed"].as_bool()),
+        (Some(1280), Some(true), Some(true))
+    );
+    // Inscribed polyhedron of a ball of 50 in: the volume is the mesh's own, from its corners in f64.
+    let truth = hapticd::geometry::mass::mass_properties(&shapes::icosphere(50.0 * 0.0254, 3)).volume;
+    near(r["signed_volume"].as_f64().unwrap(), truth, 1e-6);
+    near(json["workspace_fraction"][2].as_f64().unwrap(), 10.0, 1e-3);
+    assert_eq!(json["accepted"], true);
+    assert!(json["field"]["bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn strict_reports_and_refuses_with_its_own_code() {
+    let dir = scene();
+    let lenient = inspect(dir.path(), &["torn.obj", "--unit", "mm", "--cells", "0"]);
+    assert!(lenient.status.success());
+    let got = inspect(dir.path(), &["torn.obj", "--unit", "mm", "--strict", "--cells", "0"]);
+    assert_eq!(got.status.code(), Some(3));
+    assert_eq!(out(&got), out(&lenient), "the report is shown all the same");
+    assert!(
+        err(&got).contains("refused (strict): 1 triangles turned") && err(&got).contains("open edges"),
+        "{}",
+        err(&got)
+    );
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let dir = scene();
+    for (args, code, parts) in [
+        (&["ball.stl", "--unit", "furlong"][..], 2, &["furlong", "um, mm, cm, m, in (inch), ft (foot)"][..]),
+        (&["ball.stl"], 2, &["--unit"]),
+        (&["ball.stl", "--unit", "mm", "--scale", "0"], 2, &["not zero"]),
+        (&["beetle.off", "--unit", "mm"], 1, &["beetle.off", "stl, obj or ply"]),
+        (&["nowhere.stl", "--unit", "mm"], 1, &["nowhere.stl", "No such file"]),
+        (&[".", "--unit", "mm", "--format", "stl"], 1, &["directory"]),
+        (&["cut.stl", "--unit", "mm"], 1, &["cut.stl: byte 500", "truncated"]),
+        (&["ball.stl", "--unit", "mm", "--format", "ply"], 1, &["ball.stl: line 1", "ply"]),
+    ] {
+        let got = inspect(dir.path(), args);
+        assert_eq!(got.status.code(), Some(code), "{args:?}: {}", err(&got));
+        for part in parts {
+            assert!(err(&got).contains(part), "{args:?}: {}", err(&got));
+        }
+    }
+}
