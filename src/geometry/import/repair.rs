@@ -209,10 +209,8 @@ fn vanishing(mesh: &TriMesh, paired: &[bool]) -> Vec<bool> {
 pub(super) fn unused_vertices(mesh: &mut TriMesh) {
     let mut map = vec![u32::MAX; mesh.vertices.len()];
     mesh.triangles.iter().flatten().for_each(|i| map[*i as usize] = 0);
-    let mut next = 0;
-    for slot in map.iter_mut().filter(|m| **m == 0) {
+    for (next, slot) in (0..).zip(map.iter_mut().filter(|m| **m == 0)) {
         *slot = next;
-        next += 1;
     }
     let mut at = map.iter();
     mesh.vertices.retain(|_| at.next() != Some(&u32::MAX));

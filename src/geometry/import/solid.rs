@@ -10,8 +10,10 @@ use rayon::prelude::*;
 
 /// Most halvings of the box: 512 cells along each side.
 const DEEPEST: u32 = 9;
-/// Further halvings where two shells come together, as only there can they overlap.
-const DEEPER: u32 = 2;
+/// Most further halvings where two shells come together, as there they may overlap ...
+const DEEPER: u32 = 3;
+/// ... as long as the samples in such cells stay below this number (some microseconds each).
+const BUDGET: usize = 300_000;
 /// Samples along each side of a cell with triangles in it: one at random in each of 2^3 parts.
 const PARTS: u32 = 2;
 
@@ -29,8 +31,13 @@ pub(super) struct Solid {
 /// `shell` is the shell of each triangle.
 pub(super) fn measure(mesh: &TriMesh, shell: &[u32], closed: bool, signed: f64, levels: u32) -> Solid {
     let Some((low, high)) = mesh.bounds() else { return Solid::default() };
-    let job = Job { mesh, winding: Winding::build(mesh), shell, closed, levels: levels.min(DEEPEST) };
+    let levels = levels.min(DEEPEST);
+    let mut job = Job { mesh, winding: Winding::build(mesh), shell, closed, levels, deeper: 0 };
     let all: Vec<u32> = (0..mesh.triangles.len() as u32).collect();
+    let common = job.common_cells(low, high, &all, 0);
+    // A surface passes through about four of the eight parts of a cell.
+    let samples = |deeper: u32| common.saturating_mul(4_usize.pow(deeper) * PARTS.pow(3) as usize);
+    job.deeper = (0..=DEEPER).rev().find(|d| samples(*d) <= BUDGET).unwrap_or(0);
     let (sum, variance) = job.cell(low, high, &all, 0, 1);
     Solid { volume: if closed { signed + sum } else { sum }, error: variance.sqrt() }
 }
@@ -41,6 +48,8 @@ struct Job<'a> {
     shell: &'a [u32],
     closed: bool,
     levels: u32,
+    /// Further levels where shells come together.
+    deeper: u32,
 }
 
 impl Job<'_> {
@@ -54,21 +63,45 @@ impl Job<'_> {
         if triangles.is_empty() {
             return (self.integrand(&nalgebra::center(&low, &high)) * volume, 0.0);
         }
-        let several =
-            || triangles.iter().any(|t| self.shell[*t as usize] != self.shell[triangles[0] as usize]);
-        if depth >= self.levels && (depth >= self.levels + DEEPER || !several()) {
+        if depth >= self.levels && (depth >= self.levels + self.deeper || !self.several(triangles)) {
             return self.sample(low, size, volume, name);
         }
         let child = |k: u64| {
-            let lo = Point::from(Vec3::from_fn(|i, _| low[i] + size[i] / 2.0 * ((k >> i) & 1) as f64));
-            let hi = lo + size / 2.0;
-            let inside: Vec<u32> = triangles.iter().copied().filter(|t| self.touches(*t, &lo, &hi)).collect();
+            let (lo, hi, inside) = self.part(&low, &size, triangles, k);
             self.cell(lo, hi, &inside, depth + 1, name * 8 + k)
         };
         // Collected in order before summing: the same bits whatever the number of threads.
         let parts: Vec<(f64, f64)> =
             if depth < 3 { (0..8).into_par_iter().map(child).collect() } else { (0..8).map(child).collect() };
         parts.iter().fold((0.0, 0.0), |s, p| (s.0 + p.0, s.1 + p.1))
+    }
+
+    /// Number of cells of the last regular level that hold triangles of several shells.
+    fn common_cells(&self, low: Point, high: Point, triangles: &[u32], depth: u32) -> usize {
+        if !self.several(triangles) {
+            return 0;
+        }
+        if depth >= self.levels {
+            return 1;
+        }
+        let size = high - low;
+        let child = |k: u64| {
+            let (lo, hi, inside) = self.part(&low, &size, triangles, k);
+            self.common_cells(lo, hi, &inside, depth + 1)
+        };
+        if depth < 3 { (0..8).into_par_iter().map(child).sum() } else { (0..8).map(child).sum() }
+    }
+
+    fn several(&self, triangles: &[u32]) -> bool {
+        triangles.iter().any(|t| self.shell[*t as usize] != self.shell[triangles[0] as usize])
+    }
+
+    /// The k-th of the eight parts of a cell and the triangles that may touch it.
+    fn part(&self, low: &Point, size: &Vec3, triangles: &[u32], k: u64) -> (Point, Point, Vec<u32>) {
+        let lo = Point::from(Vec3::from_fn(|i, _| low[i] + size[i] / 2.0 * ((k >> i) & 1) as f64));
+        let hi = lo + size / 2.0;
+        let inside = triangles.iter().copied().filter(|t| self.touches(*t, &lo, &hi)).collect();
+        (lo, hi, inside)
     }
 
     /// The box and the plane of the triangle meet the cell: rather too many than too few.
@@ -133,7 +166,7 @@ mod tests {
         let mut copy = mesh.clone();
         let flood = flood(&mut copy, &EdgeUses::new(&mesh.triangles));
         assert_eq!(&copy, mesh, "the test's mesh is consistent");
-        measure(mesh, &flood.shell, closed, signed, 6)
+        measure(mesh, &flood.shell, closed, signed, 5)
     }
 
     fn with(mut a: TriMesh, b: TriMesh, by: Vec3) -> TriMesh {

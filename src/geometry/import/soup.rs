@@ -103,8 +103,9 @@ impl Soup {
     /// Adds a vertex.
     #[inline]
     pub fn vertex(&mut self, v: [f64; 3], place: Place) -> Result<(), Fault> {
-        // Not "greater than": a NaN must not pass.
-        if let Some(axis) = (0..3).find(|i| !((v[*i] * self.scale[*i]).abs() <= self.max_extent)) {
+        let near = |i: &usize| (v[*i] * self.scale[*i]).abs() <= self.max_extent;
+        // A NaN is not near.
+        if let Some(axis) = (0..3).find(|i| !near(i)) {
             return Err(self.far(axis, v[axis], place));
         }
         if self.vertices.len() >= self.max_vertices {
