@@ -17,6 +17,8 @@ mod lifecycle;
 mod lists;
 #[path = "servo/many.rs"]
 mod many;
+#[path = "servo/stream.rs"]
+mod stream;
 #[path = "servo/thread.rs"]
 mod thread;
 #[path = "servo/world.rs"]
