@@ -32,7 +32,9 @@ fn every_subcommand_has_help() {
 fn version_and_wrong_arguments() {
     let version = hapticd(&["--version"]);
     assert_eq!(text(&version.stdout), format!("hapticd {}\n", env!("CARGO_PKG_VERSION")));
-    for args in [&[][..], &["nonsense"], &["plot"], &["plot", "x", "--size", "1x1"]] {
+    for args in
+        [&[][..], &["nonsense"], &["demo", "--seconds", "fast"], &["plot"], &["plot", "x", "--size", "1x1"]]
+    {
         let output = hapticd(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(!output.stderr.is_empty(), "{args:?}");
@@ -146,5 +148,60 @@ fn plot_refuses_what_is_no_recording_by_name() {
         let output = hapticd(&["plot", name]);
         assert_eq!(output.status.code(), Some(1));
         assert!(text(&output.stderr).contains(name), "{}", text(&output.stderr));
+    }
+}
+
+/// Counts, not times: the machine may be busy and need not grant any privilege.
+#[test]
+fn demo_runs_and_its_summary_has_the_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let json = dir.path().join("summary.json");
+    let args = ["demo", "--seconds", "1", "--out", out.to_str().unwrap(), "--json", json.to_str().unwrap()];
+    let output = hapticd(&args);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let summary: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    let mut keys: Vec<&str> = summary.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    let wanted =
+        ["generation", "missed", "peak_force_n", "peak_torque_nm", "rt", "tick_us", "ticks", "wake_us"];
+    assert_eq!(keys, wanted);
+    for times in ["wake_us", "tick_us"] {
+        let q = |key: &str| summary[times][key].as_f64().unwrap_or_else(|| panic!("{times}.{key}"));
+        let all = [q("p50"), q("p99"), q("p999"), q("max")];
+        assert!(all.is_sorted() && all[0] >= 0.0, "{times}: {all:?}");
+    }
+    let count = |key: &str| summary[key].as_u64().unwrap();
+    assert!(count("ticks") > 0);
+    assert_eq!(count("ticks") + count("missed"), 1000, "{summary}");
+    assert!(count("generation") >= 1);
+    assert!(summary["peak_force_n"].as_f64().unwrap() <= 10.0);
+    let lines = summary["rt"]["lines"].as_array().unwrap();
+    assert!(!lines.is_empty());
+    for line in lines {
+        assert!(line["what"].is_string());
+        if line["ok"] == false {
+            assert!(line["why"].as_str().is_some_and(|w| !w.is_empty()), "{line}");
+            assert!(line["cure"].as_str().is_some_and(|c| !c.is_empty()), "{line}");
+        }
+    }
+    png_size(&out.join("demo.png"));
+    for mesh in ["pin.stl", "hole.stl"] {
+        let bytes = std::fs::read(out.join(mesh)).unwrap();
+        let triangles = u32::from_le_bytes(bytes[80..84].try_into().unwrap()) as usize;
+        assert_eq!(bytes.len(), 84 + 50 * triangles);
+    }
+    let (header, records, notice) = load(&out.join("demo.mcap")).unwrap();
+    assert_eq!(notice, None);
+    assert!(header.budget_units > 0 && header.units_per_us > 0.0);
+    assert!(records.len() as u64 >= count("ticks"));
+    // Each period is there once: ticked or counted as missed.
+    for pair in records.windows(2) {
+        let periods = (pair[1].planned_ns - pair[0].planned_ns) / 1_000_000;
+        assert_eq!(periods, 1 + u64::from(pair[1].skipped));
+    }
+    let stdout = text(&output.stdout);
+    for word in ["missed deadlines", "wake error", "peak force", "real-time set-up", "units/µs"] {
+        assert!(stdout.contains(word), "'{word}' is missing in:\n{stdout}");
     }
 }

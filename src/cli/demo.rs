@@ -1,20 +1,93 @@
-//! `hapticd demo`.
+//! `hapticd demo`: a mesh, touched at 1 kHz on the simulated device, with nothing to install and nothing to set up.
 
+mod drive;
 pub mod hand;
+mod report;
 pub mod scene;
 pub mod stats;
 
+use super::calibrate::calibrate;
+use super::plot::{draw, reduce::Columns};
+use super::progress::Bar;
+use crate::recording::{ClockKind, Header, Recorder, Recording};
+use anyhow::{Context as _, bail};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Time that a tick's contact queries may take, µs; the rest of the period is for everything else.
+const BUDGET_US: f64 = 350.0;
+/// The device.
+const DEVICE: &str = "ideal-6dof";
+/// The scene's name in recording and plot.
+const SCENE: &str = "keyed pin in its hole";
 
 /// Arguments of `hapticd demo`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "Writes pin.stl, hole.stl, demo.mcap (the recording) and demo.png (the plot) to DIR.")]
+pub struct Args {
+    /// Length of the run
+    #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = parse_seconds)]
+    pub seconds: f64,
+    /// Directory to write to; made if absent
+    #[arg(long, value_name = "DIR", default_value = "out/demo")]
+    pub out: PathBuf,
+    /// Also write the summary as one JSON object
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if (0.1..=86_400.0).contains(&s) => Ok(s),
+        Ok(_) => Err("give 0.1 to 86400 seconds".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
 
 /// Runs `hapticd demo`.
 ///
 /// # Errors
-/// A message for the user.
+/// Files that cannot be written, a build that fails, or a servo that cannot be started.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args {} = args;
-    anyhow::bail!("`hapticd demo` is not built yet")
+    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
+    let bar = Bar::new("building the scene");
+    let built = scene::build(&args.out, &bar);
+    bar.finish();
+    let built = built?;
+    let facts = report::Facts::of(&built)?;
+    println!("{facts}");
+    let Some(calibration) = calibrate(&built.snapshot) else { bail!("the scene takes no work to query") };
+    let units = calibration.units(BUDGET_US);
+
+    let path = args.out.join("demo.mcap");
+    let mut header = Header::new(DEVICE, SCENE, ClockKind::Real);
+    header.budget_units = units;
+    header.units_per_us = calibration.units_per_us;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    header.epoch_ns = now.saturating_sub(crate::servo::handle::monotonic_ns());
+    let recorder = Recorder::create(&path, &header)?;
+    println!("touching it for {} s at 1 kHz ...", args.seconds);
+    let run = drive::drive(built.snapshot, units, args.seconds, recorder)?;
+
+    let plot = args.out.join("demo.png");
+    plot_recording(&path, &plot)?;
+    let summary = report::Summary { run: &run, calibration, units };
+    println!("{}", summary.text());
+    println!("recording  {}\nplot       {}", path.display(), plot.display());
+    if let Some(json) = &args.json {
+        let text = serde_json::to_string_pretty(&summary.json())?;
+        std::fs::write(json, text + "\n").with_context(|| format!("cannot write {}", json.display()))?;
+    }
+    Ok(super::exit::OK)
+}
+
+fn plot_recording(recording: &Path, png: &Path) -> anyhow::Result<()> {
+    const SIZE: (u32, u32) = (1600, 1280);
+    let mut recording = Recording::open(recording)?;
+    let header = recording.header().clone();
+    let mut columns = Columns::new(SIZE.0 as usize, header.period_ns);
+    recording.by_ref().for_each(|record| columns.push(&record));
+    draw::draw(png, SIZE, "hapticd demo", &header, &columns)
+        .with_context(|| format!("cannot write {}", png.display()))
 }
