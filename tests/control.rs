@@ -98,7 +98,10 @@ fn a_crowd_of_silent_connections_leaves_room() {
     let c = wait_for("a place", || Client::connect(Some(&d.socket()), "patient", None).ok());
     drop(crowd);
     // Sessions are limited too.
-    let more: Vec<_> = (0..3).map(|_| d.client("more")).collect();
+    // The daemon takes a moment to notice that the crowd has gone.
+    let more: Vec<_> = (0..3)
+        .map(|_| wait_for("a place", || Client::connect(Some(&d.socket()), "more", None).ok()))
+        .collect();
     match Client::connect(Some(&d.socket()), "one too many", None) {
         Err(hapticd::control::client::ClientError::Refused(e)) => assert_eq!(e.code, codes::LIMIT),
         other => panic!("admitted: {:?}", other.map(|c| c.welcome().clone())),

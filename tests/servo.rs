@@ -17,6 +17,8 @@ mod lifecycle;
 mod lists;
 #[path = "servo/many.rs"]
 mod many;
+#[path = "servo/stability.rs"]
+mod stability;
 #[path = "servo/stream.rs"]
 mod stream;
 #[path = "servo/thread.rs"]

@@ -18,13 +18,20 @@ use crate::geometry::{Pose, TriMesh, Twist, Wrench};
 use anyhow::{Context, Result, bail};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use nalgebra::Point3;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Poses timed to turn microseconds into work units.
 const CALIBRATION_POSES: usize = 200;
+
+/// Cells along the longest side of the body with the field, unless `--voxel` says otherwise.
+const DEFAULT_CELLS: f64 = 128.0;
+/// Distances of interest, as a fraction of the bounding size.
+const REACH: f64 = 0.1;
+/// Most cells of padding.
+const MAX_PADDING: u32 = 64;
 
 /// Contact methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -76,12 +83,21 @@ pub struct Args {
 /// # Errors
 /// A message for the user.
 pub fn run(args: Args) -> Result<ExitCode> {
+    report(&args)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs every path, prints a line for each and writes the JSON file.
+///
+/// # Errors
+/// A message for the user.
+pub fn report(args: &Args) -> Result<()> {
     let mut all = Vec::new();
     for file in &args.paths {
         let path = PosePath::read(file)?;
         let mut dirs = args.models.clone();
         dirs.extend(file.parent().map(Path::to_path_buf));
-        let pair = Pair::build(&path, &dirs, &args)?;
+        let pair = Pair::build(&path, &dirs, args)?;
         let units = match args.budget_us {
             None => 0,
             Some(us) if us > 0.0 && us.is_finite() => {
@@ -114,7 +130,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         std::fs::write(file, text + "\n")
             .with_context(|| format!("{}: cannot be written", file.display()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Both bodies of a path, built for the method.
@@ -148,12 +164,13 @@ impl Pair {
             Role::Static => (&fixed, &moving),
         };
         let started = Instant::now();
-        let resolution = args.voxel.map_or(Resolution::Longest(128), Resolution::Cell);
-        let params = FieldParams { resolution, ..FieldParams::default() };
+        let cell = args.voxel.unwrap_or_else(|| longest_side(field_of) / DEFAULT_CELLS);
+        let params = FieldParams { resolution: Resolution::Cell(cell), padding: padding(path, size, cell) };
         let bar = Bar::new(&format!("{}: field", path.name));
         let built = build(field_of, &params, &bar);
         bar.finish();
         let (field, _) = built.with_context(|| format!("{}: field", path.name))?;
+        field.advise_large_pages();
         let shell = PointShell::build(shell_of, ShellParams::points(args.points))
             .with_context(|| format!("{}: shell", path.name))?;
         let build_s = started.elapsed().as_secs_f64();
@@ -242,9 +259,25 @@ impl Pair {
     }
 }
 
+/// Longest side of the mesh's box, m.
+fn longest_side(mesh: &TriMesh) -> f64 {
+    mesh.bounds().map_or(1.0, |(lo, hi)| (hi - lo).amax())
+}
+
+/// Cells around the body, so that distances are read from the field as far as the path asks for them: up to the
+/// largest one it knows, but at most a tenth of its size (beyond, the field gives lower bounds).
+fn padding(path: &PosePath, size: f64, cell: f64) -> u32 {
+    let known = path.poses.iter().filter_map(|(_, t)| t.distance).fold(0.0, f64::max);
+    let reach = if known > 0.0 { known.min(REACH * size) } else { REACH * size };
+    ((reach / cell).ceil() as u32 + 2).clamp(4, MAX_PADDING)
+}
+
 /// Finds and imports a model: metres after its `scale`.
 fn load(body: &path::Body, dirs: &[PathBuf]) -> Result<TriMesh> {
     let name = body.file();
+    if !Path::new(name).components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir)) {
+        bail!("model '{name}' must lie inside one of the --models folders: no '..' and no absolute path");
+    }
     let Some(file) = dirs.iter().map(|d| d.join(name)).find(|f| f.is_file()) else {
         let looked: Vec<String> = dirs.iter().map(|d| d.display().to_string()).collect();
         bail!("model '{name}' is in none of: {}; name its folder with --models", looked.join(", "));

@@ -55,9 +55,16 @@ pub struct Rendered {
     pub factor: f64,
 }
 
+/// Time over which a lowered factor comes back by a factor of e, s.
+const RECOVERY: f64 = 0.1;
+
 /// Renders a contact: drops what the device cannot drive and lowers the whole by one factor so that the largest
 /// eigenvalues of stiffness and damping, in units of the device's caps, stay at or below one.
-pub fn render(caps: &Caps, felt: &Felt) -> Rendered {
+///
+/// `last` is the factor of the tick before, `dt` s ago. The factor falls at once and comes back slowly: a sampled
+/// contact's stiffness jumps with each point that enters or leaves, and a factor that followed it both ways would
+/// drive the hand in a limit cycle. Falling on the way in and recovering after the way out, it takes energy out.
+pub fn render(caps: &Caps, felt: &Felt, last: f64, dt: f64) -> Rendered {
     let on = |i: usize| if caps.actuated[i] { 1.0 } else { 0.0 };
     let wrench = Wrench {
         force: felt.wrench.force.component_mul(&Vec3::new(on(0), on(1), on(2))),
@@ -73,8 +80,14 @@ pub fn render(caps: &Caps, felt: &Felt) -> Rendered {
         caps.damping,
         caps.rot_damping,
     ));
-    let factor = if worst > 1.0 { 1.0 / worst } else { 1.0 };
+    let factor = (if worst > 1.0 { 1.0 / worst } else { 1.0 }).min(recovered(last, dt));
     Rendered { wrench: wrench.scaled(factor), factor }
+}
+
+/// The factor after `dt` s without anything to lower it.
+pub fn recovered(last: f64, dt: f64) -> f64 {
+    // From zero (a contact that could not be read) it has to start somewhere.
+    (last.max(1e-3) * (1.0 + dt / RECOVERY)).min(1.0)
 }
 
 /// Damping time that keeps a sampled spring stable whatever its stiffness, s: a spring K with damper B = tau K is
@@ -154,10 +167,31 @@ mod tests {
         }
     }
 
+    /// With nothing lowered before.
+    fn first(caps: &Caps, felt: &Felt) -> Rendered {
+        render(caps, felt, 1.0, 1e-3)
+    }
+
+    #[test]
+    fn the_factor_falls_at_once_and_comes_back_slowly() {
+        let (stiff, soft) = (felt([4000.0, 0.0, 0.0, 0.0, 0.0, 0.0]), felt([0.0; 6]));
+        let low = first(&CAPS, &stiff).factor;
+        assert!(low < 0.251);
+        let mut factor = low;
+        for _ in 0..100 {
+            let next = render(&CAPS, &soft, factor, 1e-3).factor;
+            assert!(next > factor && next <= factor * 1.011);
+            factor = next;
+        }
+        // 100 ms: a factor of e, give or take the compounding.
+        assert!((factor / low / std::f64::consts::E - 1.0).abs() < 0.01, "{}", factor / low);
+        assert!(recovered(0.0, 1e-3) > 0.0 && recovered(0.999, 1e-3) == 1.0);
+    }
+
     #[test]
     fn soft_contacts_pass_unchanged() {
         let soft = felt([900.0, 0.0, 0.0, 0.0, 0.0, 4.5]);
-        assert_eq!(render(&CAPS, &soft), Rendered { wrench: soft.wrench, factor: 1.0 });
+        assert_eq!(first(&CAPS, &soft), Rendered { wrench: soft.wrench, factor: 1.0 });
     }
 
     #[test]
@@ -166,20 +200,20 @@ mod tests {
             [([4000.0, 0.0, 0.0, 0.0, 0.0, 0.0], 4.0), ([10.0, 0.0, 0.0, 0.0, 15.0, 0.0], 3.0)]
         {
             let stiff = felt(stiffness);
-            let out = render(&CAPS, &stiff);
+            let out = first(&CAPS, &stiff);
             assert!((out.factor * ratio - 1.0).abs() < 0.0071, "{}", out.factor);
             assert!(out.factor * ratio <= 1.0 + 1e-12, "the bound never lets more through");
             assert_eq!(out.wrench, stiff.wrench.scaled(out.factor));
         }
         let mut damped = felt([0.0; 6]);
         damped.damping[(1, 1)] = 50.0;
-        assert!((render(&CAPS, &damped).factor - 0.2).abs() < 0.002);
+        assert!((first(&CAPS, &damped).factor - 0.2).abs() < 0.002);
     }
 
     #[test]
     fn undriven_axes_carry_nothing_and_do_not_count() {
         let caps = Caps { actuated: [true, true, true, false, false, false], ..CAPS };
-        let out = render(&caps, &felt([100.0, 0.0, 0.0, 1e9, 0.0, 0.0]));
+        let out = first(&caps, &felt([100.0, 0.0, 0.0, 1e9, 0.0, 0.0]));
         assert_eq!(out.factor, 1.0);
         assert_eq!(out.wrench.torque, Vec3::zeros());
         assert_eq!(out.wrench.force, Vec3::new(1.0, -2.0, 3.0));
@@ -189,9 +223,9 @@ mod tests {
     fn unreadable_stiffness_renders_nothing() {
         let mut bad = felt([0.0; 6]);
         bad.stiffness[(0, 0)] = f64::NAN;
-        assert_eq!(render(&CAPS, &bad).factor, 0.0);
+        assert_eq!(first(&CAPS, &bad).factor, 0.0);
         bad.stiffness[(0, 0)] = f64::INFINITY;
-        assert!(!(render(&CAPS, &bad).factor > 0.0));
+        assert!(!(first(&CAPS, &bad).factor > 0.0));
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub struct Servo {
     /// Damping time of the coupling, s.
     tau: f64,
     gravity: bool,
+    /// Factor of the stiffness cap in the last tick.
+    factor: f64,
     /// Last command, device axes.
     pub(super) last: Wrench,
     last_planned_ns: Option<u64>,
@@ -94,6 +96,7 @@ impl Servo {
             limits,
             tau: coupling::damping_time(dt, delay),
             gravity: profile.gravity_compensation(&[0.0; 6]) != Wrench::ZERO,
+            factor: 1.0,
             last: Wrench::ZERO,
             last_planned_ns: None,
             tick: 0,
@@ -186,10 +189,11 @@ impl Servo {
             damping: self.mapping.stiffness(&touch.damping, &tool.lever),
         };
         let rendered = if touch.touched > 0 {
-            coupling::render(&self.caps, &felt)
+            coupling::render(&self.caps, &felt, self.factor, dt)
         } else {
-            Rendered { wrench: Wrench::ZERO, factor: 1.0 }
+            Rendered { wrench: Wrench::ZERO, factor: coupling::recovered(self.factor, dt) }
         };
+        self.factor = rendered.factor;
         let config = &self.end.config;
         let situation = super::arming::Situation {
             dt,
@@ -275,7 +279,7 @@ impl Servo {
             | flag(!touch.complete, FLAG_INCOMPLETE)
             | flag(touch.deadline_hit, FLAG_DEADLINE)
             | flag(accepted.saturated, FLAG_MOTOR_SATURATED)
-            | flag(command.rendered.factor < 1.0, FLAG_STIFFNESS_CAPPED)
+            | flag(touching && command.rendered.factor < 1.0, FLAG_STIFFNESS_CAPPED)
             | flag(touching && !self.touching, FLAG_CONTACT_BEGIN)
             | flag(!touching && self.touching, FLAG_CONTACT_END);
         self.touching = touching;

@@ -205,3 +205,14 @@ fn rubbing_with_a_streamed_object_is_as_smooth_as_the_motion() {
 fn tapping_with_a_streamed_object_is_as_crisp_as_the_motion() {
     compare("tapping", tap, &cube_tool(4000), &moving(ball()));
 }
+
+#[test]
+fn poses_that_are_merely_held_would_be_caught() {
+    /// The last sample of a 200 Hz stream, at rest until the next.
+    fn held(t: f64) -> (Pose, Twist) {
+        (rub((t * 200.0).floor() / 200.0).0, Twist::ZERO)
+    }
+    let (tool, object) = (cube_tool(4000), moving(ball()));
+    let [smooth, steps] = [rub as Motion, held].map(|m| energy_above(&exact(m, &tool, &object, 0.0), 100.0));
+    assert!(steps > 20.0 * smooth, "{steps} {smooth}");
+}

@@ -5,11 +5,15 @@
 //! multiply-add, no approximate reciprocal. The order of operations is that of the source, so all three give the
 //! same bits.
 
+#[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod scalar;
 
+#[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
 pub(crate) use scalar::Scalar;
 
@@ -48,8 +52,12 @@ impl SimdLevel {
     pub fn available(self) -> bool {
         match self {
             Self::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
             Self::Avx2 => Avx2::detect().is_some(),
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512 => Avx512::detect().is_some(),
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Avx2 | Self::Avx512 => false,
         }
     }
 }
@@ -143,23 +151,32 @@ pub(crate) trait Simd: Copy {
 /// lacks the level.
 macro_rules! dispatch {
     ($level:expr, $f:ident ( $($arg:ident : $ty:ty),* ) $(-> $ret:ty)?) => {{
-        use $crate::geometry::simd::{Avx2, Avx512, Scalar, SimdLevel};
-        #[target_feature(enable = "avx512f")]
-        fn with_avx512(token: Avx512, $($arg: $ty),*) $(-> $ret)? { $f(token, $($arg),*) }
-        #[target_feature(enable = "avx2")]
-        fn with_avx2(token: Avx2, $($arg: $ty),*) $(-> $ret)? { $f(token, $($arg),*) }
-        match $level {
-            SimdLevel::Avx512 => match Avx512::detect() {
-                // SAFETY: the token exists, so the CPU has AVX-512F.
-                Some(token) => unsafe { with_avx512(token, $($arg),*) },
-                None => $f(Scalar, $($arg),*),
-            },
-            SimdLevel::Avx2 => match Avx2::detect() {
-                // SAFETY: the token exists, so the CPU has AVX2.
-                Some(token) => unsafe { with_avx2(token, $($arg),*) },
-                None => $f(Scalar, $($arg),*),
-            },
-            SimdLevel::Scalar => $f(Scalar, $($arg),*),
+        use $crate::geometry::simd::Scalar;
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = $level;
+            $f(Scalar, $($arg),*)
+        }
+        #[cfg(target_arch = "x86_64")]
+        {
+            use $crate::geometry::simd::{Avx2, Avx512, SimdLevel};
+            #[target_feature(enable = "avx512f")]
+            fn with_avx512(token: Avx512, $($arg: $ty),*) $(-> $ret)? { $f(token, $($arg),*) }
+            #[target_feature(enable = "avx2")]
+            fn with_avx2(token: Avx2, $($arg: $ty),*) $(-> $ret)? { $f(token, $($arg),*) }
+            match $level {
+                SimdLevel::Avx512 => match Avx512::detect() {
+                    // SAFETY: the token exists, so the CPU has AVX-512F.
+                    Some(token) => unsafe { with_avx512(token, $($arg),*) },
+                    None => $f(Scalar, $($arg),*),
+                },
+                SimdLevel::Avx2 => match Avx2::detect() {
+                    // SAFETY: the token exists, so the CPU has AVX2.
+                    Some(token) => unsafe { with_avx2(token, $($arg),*) },
+                    None => $f(Scalar, $($arg),*),
+                },
+                SimdLevel::Scalar => $f(Scalar, $($arg),*),
+            }
         }
     }};
 }

@@ -190,7 +190,9 @@ mod tests {
             ) / (2.0 * h);
             let bound = rim.steepest(&p, 0.0);
             assert!(slope.norm() <= bound + 1e-6, "{} exceeds {bound} at {p}", slope.norm());
-            assert!(rim.steepest(&p, 0.1) >= bound);
+            // With a reach, the bound must hold for every point within it.
+            let off = Vec3::new((f * 2.1).cos(), (f * 1.7).sin(), (f * 0.9).cos()) * 0.05;
+            assert!(slope.norm() <= rim.steepest(&(p + off), 0.1) + 1e-6, "within reach of {}", p + off);
             largest = largest.max(slope.norm() / bound);
         }
         assert!(largest > 0.3, "the bound is loose by a factor of {}", 1.0 / largest);

@@ -1,0 +1,163 @@
+//! The felt stiffness stays within what each device renders stably: a tool wedged between two walls comes to rest across
+//! them after the hand has let go, whether it touches with faces, edges or corners, small or large. (Along the walls
+//! nothing holds it but the device: there is no friction.)
+
+use crate::world::{Bench, field, object, scene};
+use hapticd::contact::vps::{PointShell, ShellParams};
+use hapticd::contact::{ObjectShape, ToolShape};
+use hapticd::device::registry::{OpenOptions, Registry};
+use hapticd::device::simulated::HandScript;
+use hapticd::geometry::shapes::cuboid;
+use hapticd::geometry::{Point, Pose, Vec3};
+use hapticd::scene::snapshot::Tool;
+use hapticd::servo::handle::{ServoCommand, ServoConfig};
+use hapticd::servo::record::{FLAG_STIFFNESS_CAPPED, ServoState};
+use nalgebra::UnitQuaternion;
+use std::sync::Arc;
+
+/// How the tool lies between the walls.
+#[derive(Clone, Copy, Debug)]
+enum Lies {
+    Flat,
+    OnEdges,
+    OnCorners,
+}
+
+/// Half the height of a cube of edge `a` in that pose, and the pose.
+fn laid(lies: Lies, a: f64) -> (f64, UnitQuaternion<f64>) {
+    let up = Vec3::y();
+    let (half, toward) = match lies {
+        Lies::Flat => (a / 2.0, Vec3::y()),
+        Lies::OnEdges => (a / 2f64.sqrt(), Vec3::new(1.0, 1.0, 0.0)),
+        Lies::OnCorners => (a * 3f64.sqrt() / 2.0, Vec3::new(1.0, 1.0, 1.0)),
+    };
+    (half, UnitQuaternion::rotation_between(&toward, &up).expect("not opposite"))
+}
+
+/// A light hand that opens after a second.
+const HAND: &str = "
+hand = 'light'
+let_go = 1.0
+keyframe = [{ time = 0.0, position = [0.0, 0.0, 0.0] }]
+";
+
+/// A hand that keeps the tool from tipping and holds it in no other way: a driven wrist balancing on an edge would tip
+/// over, rightly.
+const BALANCING: &str = "
+hand = { mass = 0.0, damping = 0.0, stiffness = 0.0, inertia = 1e-3, rot_damping = 0.1, rot_stiffness = 20.0 }
+keyframe = [{ time = 0.0, position = [0.0, 0.0, 0.0] }]
+";
+
+/// What became of a wedged tool.
+struct Wedged {
+    /// Largest change of the speed across the walls from tick to tick in the last half second, m/s.
+    shakes: f64,
+    /// Largest rotation speed out of the walls' plane in the half second after the hand let go, and in the last, rad/s.
+    turns: (f64, f64),
+    /// Largest stiffness wanted, N/m.
+    wanted: f64,
+    /// The cap bit.
+    capped: bool,
+}
+
+/// Wedges a cube of edge `a` 0.5 mm into walls on both sides, 0.2 mm off the middle, and lets go.
+fn wedge(device: &str, lies: Lies, a: f64, stiffness: f64) -> Wedged {
+    let tips = device == "ideal-6dof" && !matches!(lies, Lies::Flat);
+    let hand = HandScript::parse(if tips { BALANCING } else { HAND }).expect("parses");
+    let options = OpenOptions { hand, ..OpenOptions::default() };
+    let mut opened = Registry::builtin().open(device, &options).expect("shipped");
+    opened.calibrate().expect("calibrates");
+    let config = ServoConfig { gate_force: 1e4, gate_torque: 1e4, ramp_up: 0.05, ..ServoConfig::default() };
+    let mut bench = Bench::new(opened, config);
+    let (half, turn) = laid(lies, a);
+    let shell = PointShell::build(&cuboid(Vec3::repeat(a)), ShellParams::points(3000)).expect("a cube");
+    let bound_radius = shell.bound_radius;
+    let tool = Arc::new(Tool {
+        shape: ToolShape::Shell(Arc::new(shell)),
+        offset: Pose::from_parts(Vec3::zeros().into(), turn),
+        bound_radius,
+        incarnation: 1,
+    });
+    // A pocket: walls across y, and far enough out along x and z to catch what slides away.
+    let (gap, side) = (half - 5e-4, bound_radius + 2e-3);
+    let reach = side + 0.02;
+    let depth = |p: &Point| (p.y.abs() - gap).max(p.x.abs() - side).max(p.z.abs() - side);
+    let walls = ObjectShape::Field(field(reach, 65, depth));
+    // The device rests where it rests; the walls come to it.
+    bench.publish(scene(1, &tool, vec![]));
+    let at = Vec3::from(bench.steps(3).position) + Vec3::new(0.0, 2e-4, 0.0);
+    let mut slot = object(1, walls, Pose::translation(at.x, at.y, at.z), stiffness);
+    slot.bound_radius = 2.0 * reach;
+    bench.publish(scene(2, &tool, vec![slot]));
+    bench.step();
+    bench.command(ServoCommand::Arm { session: 1 }).expect("arms");
+    bench.command(ServoCommand::Lease { until_ns: u64::MAX }).expect("leases");
+    let mut seen = Wedged { shakes: 0.0, turns: (0.0, 0.0), wanted: 0.0, capped: false };
+    let mut before = 0.0;
+    for k in 0..3000 {
+        let r = bench.step();
+        assert_ne!(r.state, ServoState::Fault, "{device} {lies:?} {a}: {:?} at {k}", r.fault);
+        // About y nothing but friction would hold the tool.
+        let tilting = r.angular_velocity[0].hypot(r.angular_velocity[2]);
+        seen.wanted = seen.wanted.max(r.stiffness);
+        seen.capped |= r.flags & FLAG_STIFFNESS_CAPPED != 0;
+        match k {
+            1000..1500 => seen.turns.0 = seen.turns.0.max(tilting),
+            2500.. => {
+                seen.turns.1 = seen.turns.1.max(tilting);
+                seen.shakes = seen.shakes.max((r.velocity[1] - before).abs());
+            }
+            _ => {}
+        }
+        before = r.velocity[1];
+    }
+    assert!(bench.last.touched == 1 && bench.last.ramp == 1.0, "still wedged");
+    seen
+}
+
+fn comes_to_rest(device: &str, step: f64) {
+    for lies in [Lies::Flat, Lies::OnEdges, Lies::OnCorners] {
+        // Faces of 1, 9 and 100 cm^2; 2000 N/m on each cm^2 is far beyond every device on the largest.
+        for edge in [0.01, 0.03, 0.1] {
+            let seen = wedge(device, lies, edge, 2000.0);
+            println!(
+                "{device} {lies:?} {edge} m: wants {:.0} N/m, capped {}, shakes by {:.4} mm/s, turns {:?}",
+                seen.wanted,
+                seen.capped,
+                seen.shakes * 1e3,
+                seen.turns
+            );
+            // At rest up to what nobody could hold stiller: the field's own steps (up to 0.1 m / 32767 = 3 um, felt
+            // through 4000 N/m by 0.1 kg: 0.12 m/s^2), and one encoder step between two samples.
+            assert!(
+                seen.shakes <= 1.2e-4 + 3.0 * step / 1e-3,
+                "{device} {lies:?} {edge}: {} m/s",
+                seen.shakes
+            );
+            // A driven rotation that the faces hold does not grow. A wrist that is only sensed flickers with its sensors.
+            if device == "ideal-6dof" && matches!(lies, Lies::Flat) {
+                assert!(seen.turns.1 <= 1.1 * seen.turns.0 + 0.05, "{edge}: turns {:?}", seen.turns);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_ideal_device_comes_to_rest() {
+    comes_to_rest("ideal-6dof", 0.0);
+}
+
+#[test]
+fn the_falcon_comes_to_rest() {
+    comes_to_rest("novint-falcon", 60e-6);
+}
+
+#[test]
+fn the_omni_comes_to_rest() {
+    comes_to_rest("phantom-omni", 60e-6);
+}
+
+#[test]
+fn the_premium_comes_to_rest() {
+    comes_to_rest("phantom-premium-1.5", 30e-6);
+}
