@@ -3,6 +3,7 @@
 
 mod atomic;
 pub(crate) mod broad;
+pub mod cache;
 pub mod compile;
 pub mod exchange;
 #[cfg(test)]

@@ -106,6 +106,10 @@ pub enum FieldError {
     Parameter(String),
 }
 
+/// Version of the build: raised whenever the same mesh and parameters give another field, so that cached fields of older
+/// versions are not taken for today's.
+pub const VERSION: u32 = 1;
+
 /// Largest field that is built, bytes: 32-bit node indices, and twice as much again while building.
 pub const MAX_BYTES: u64 = 1 << 32;
 

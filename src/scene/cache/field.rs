@@ -1,0 +1,140 @@
+//! Fields in the cache.
+
+use super::{Cache, CacheNote, Key, Lookup};
+use crate::geometry::field::Field;
+use crate::geometry::field::build::{self, FieldError, FieldParams, FieldReport, Progress, Resolution};
+use crate::geometry::{Point, TriMesh};
+
+/// Version of the encoding below.
+const ENCODING: u32 = 1;
+/// Bytes before the depths.
+const HEAD: usize = 4 * 8 + 3 * 4 + 4 + 8 * 8;
+
+/// Where a field came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Read from the cache.
+    Disk,
+    /// Built.
+    Built,
+}
+
+/// The key of a mesh's field: mesh, parameters, version of the build and of the encoding.
+pub fn field_key(mesh: &TriMesh, params: &FieldParams) -> Key {
+    let mut vertices = Vec::with_capacity(mesh.vertices.len() * 24);
+    for x in mesh.vertices.iter().flat_map(|v| v.iter()) {
+        vertices.extend_from_slice(&x.to_bits().to_le_bytes());
+    }
+    let mut triangles = Vec::with_capacity(mesh.triangles.len() * 12);
+    for v in mesh.triangles.iter().flatten() {
+        triangles.extend_from_slice(&v.to_le_bytes());
+    }
+    let (kind, value) = match params.resolution {
+        Resolution::Cell(cell) => (0u8, cell.to_bits()),
+        Resolution::Longest(n) => (1, u64::from(n)),
+        Resolution::MemoryCap(bytes) => (2, bytes),
+    };
+    let parts: [&[u8]; 6] = [
+        &vertices,
+        &triangles,
+        &[kind],
+        &value.to_le_bytes(),
+        &params.padding.to_le_bytes(),
+        &build::VERSION.to_le_bytes(),
+    ];
+    Key::new("field", ENCODING, &parts)
+}
+
+/// A field and its report as bytes: origin, cell (f64), nodes along x, y, z (u32), scale (f32), the report (u64 and f64), then the
+/// depths (i16). Little-endian.
+pub fn encode_field(field: &Field, report: &FieldReport) -> Vec<u8> {
+    let mut out = Vec::with_capacity(HEAD + 2 * field.data.len());
+    for x in [field.origin.x, field.origin.y, field.origin.z, field.cell] {
+        out.extend_from_slice(&x.to_le_bytes());
+    }
+    for n in field.dims {
+        out.extend_from_slice(&n.to_le_bytes());
+    }
+    out.extend_from_slice(&field.scale.to_le_bytes());
+    let r = report;
+    for x in [
+        r.nodes,
+        r.bytes,
+        r.distance_tests,
+        r.winding_tests,
+        r.node_error.to_bits(),
+        r.thinnest_cells.to_bits(),
+        r.narrowest_gap_cells.to_bits(),
+        r.capped_area.to_bits(),
+    ] {
+        out.extend_from_slice(&x.to_le_bytes());
+    }
+    for count in &field.data {
+        out.extend_from_slice(&count.to_le_bytes());
+    }
+    out
+}
+
+/// The field and report in the bytes of [`encode_field`]; `None` when they are none.
+pub fn decode_field(bytes: &[u8]) -> Option<(Field, FieldReport)> {
+    let (head, data) = bytes.split_at_checked(HEAD)?;
+    let word =
+        |at: usize| -> Option<u64> { Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?)) };
+    let half =
+        |at: usize| -> Option<u32> { Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?)) };
+    let real = |at: usize| word(at).map(f64::from_bits);
+    let report_at = HEAD - 64;
+    let field = Field {
+        origin: Point::new(real(0)?, real(8)?, real(16)?),
+        cell: real(24)?,
+        dims: [half(32)?, half(36)?, half(40)?],
+        scale: f32::from_bits(half(44)?),
+        data: data.chunks_exact(2).map(|c| i16::from_le_bytes([c[0], c[1]])).collect(),
+    };
+    let report = FieldReport {
+        nodes: word(report_at)?,
+        bytes: word(report_at + 8)?,
+        distance_tests: word(report_at + 16)?,
+        winding_tests: word(report_at + 24)?,
+        node_error: real(report_at + 32)?,
+        thinnest_cells: real(report_at + 40)?,
+        narrowest_gap_cells: real(report_at + 48)?,
+        capped_area: real(report_at + 56)?,
+    };
+    let nodes = field.dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d as usize))?;
+    let sound = field.origin.iter().all(|x| x.is_finite())
+        && field.cell.is_finite()
+        && field.cell > 0.0
+        && field.scale.is_finite()
+        && field.scale > 0.0
+        && field.dims.iter().all(|&d| d >= 2)
+        && data.len() == 2 * nodes;
+    sound.then_some((field, report))
+}
+
+impl Cache {
+    /// The field of a mesh: from the cache, or built and put there. Notes say what went wrong with the cache on the way.
+    ///
+    /// # Errors
+    /// Those of [`build::build`]; the cache causes none.
+    pub fn field(
+        &self,
+        mesh: &TriMesh,
+        params: &FieldParams,
+        progress: &dyn Progress,
+        notes: &mut Vec<CacheNote>,
+    ) -> Result<(Field, FieldReport, Source), FieldError> {
+        let key = field_key(mesh, params);
+        match self.get(&key) {
+            Lookup::Hit(bytes) => match decode_field(&bytes) {
+                Some((field, report)) => return Ok((field, report, Source::Disk)),
+                None => notes.push(self.drop_entry(&key, "it holds no field")),
+            },
+            Lookup::Miss => {}
+            Lookup::Bad(note) => notes.push(note),
+        }
+        let (field, report) = build::build(mesh, params, progress)?;
+        notes.extend(self.put(&key, &encode_field(&field, &report)).err());
+        Ok((field, report, Source::Built))
+    }
+}
