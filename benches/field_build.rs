@@ -3,6 +3,7 @@
 //! `cargo bench --bench field_build [-- NAME...]`; the shared scans where they are, generated shapes always.
 
 #[path = "../tests/meshes/mod.rs"]
+#[allow(dead_code, reason = "shared with the tests, which use more of it")]
 mod meshes;
 
 use hapticd::geometry::field::build::{FieldParams, Resolution, Silent, build};

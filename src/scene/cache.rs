@@ -304,7 +304,7 @@ fn read(path: &Path, key: &Key) -> Result<Vec<u8>, Damage> {
     let payload = header.check(key, data.len())?;
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(payload).map_err(|e| Damage::Io(io::Error::other(e)))?;
-    file.by_ref().take(payload as u64).read_to_end(&mut bytes)?;
+    (&mut file).take(payload as u64).read_to_end(&mut bytes)?;
     header.check_payload(&bytes)?;
     // Only the order of deletion depends on it.
     let _ = file.set_modified(SystemTime::now());
