@@ -255,7 +255,7 @@ impl<'a> Datagram<'a> {
         }
         for (i, slot) in out.iter_mut().take(n).enumerate() {
             let e = self.entry(i);
-            if self.header.minor <= VERSION.minor && u32_at(e, 4) != 0 {
+            if self.header.minor == VERSION.minor && u32_at(e, 4) != 0 {
                 return Err(WireError::Reserved);
             }
             let position: [f64; 3] = std::array::from_fn(|k| f64_at(e, 8 + 8 * k));

@@ -165,7 +165,8 @@ fn deny_all_but_the_sleep() -> BpfProgram {
 /// Runs in the child; the parent reads its exit status.
 fn child(mode: &str) -> ! {
     let filter = deny_all_but_the_sleep();
-    let ok = || unsafe { libc::_exit(0) }; // SAFETY: ends the process, nothing else.
+    // SAFETY: ends the process, nothing else.
+    let ok = || unsafe { libc::_exit(0) };
     match mode {
         "seccomp" => {
             let (records, servo) = live(Box::new(move |n| {

@@ -151,7 +151,7 @@ fn every_instruction_set_gives_the_same_bits() {
     let mesh = shapes::torus(1.0, 0.3, 60, 30);
     let mut bvh = Bvh::build(&mesh);
     let points: Vec<Point> = (0..300)
-        .map(|i| f64::from(i))
+        .map(f64::from)
         .map(|f| Point::new((f * 0.71).sin() * 1.6, (f * 1.31).cos() * 1.6, (f * 0.37).sin()))
         .collect();
     let mut runs = Vec::new();
