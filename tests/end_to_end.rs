@@ -466,7 +466,7 @@ fn a_flood_of_junk_leaves_state_served_and_the_servo_untouched() {
         let start = Instant::now();
         let mut k = 0_u64;
         while !s.load(Relaxed) && k < 500_000 && start.elapsed() < Duration::from_secs(60) {
-            let _ = socket.send(if k % 2 == 0 { &noise } else { &forged });
+            let _ = socket.send(if k.is_multiple_of(2) { &noise } else { &forged });
             k += 1;
             // About 100,000 a second.
             while start.elapsed() < Duration::from_micros(10 * k) {
@@ -516,6 +516,8 @@ fn recordings_are_made_and_hold_what_happened() {
     arm(&d, &mut c);
     c.call("object.update", json!({"object": "cube", "pose": at(TOUCHING)})).expect("moves");
     wait_force(&d);
+    // Some more of it, so that the force has faded in by the end of the recording.
+    std::thread::sleep(Duration::from_millis(200));
     c.call("record", json!({"on": false})).expect("ends");
     let (header, records, _) = hapticd::recording::load(std::path::Path::new(&path)).expect("loads");
     assert_eq!(header.device, "ideal-6dof");
