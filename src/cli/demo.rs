@@ -91,3 +91,47 @@ fn plot_recording(recording: &Path, png: &Path) -> anyhow::Result<()> {
     draw::draw(png, SIZE, "hapticd demo", &header, &columns)
         .with_context(|| format!("cannot write {}", png.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contact::{ObjectShape, ToolShape};
+    use crate::device::registry::{OpenOptions, Registry};
+    use crate::geometry::field::build::Silent;
+    use crate::servo::handle::{ServoCommand, ServoConfig, channel};
+    use crate::servo::record::{Fault, ServoState};
+    use crate::servo::run::VirtualServo;
+
+    /// The demo on the virtual clock: what it promises holds whatever the machine's load.
+    #[test]
+    fn the_scene_is_as_large_and_the_hand_as_busy_as_promised() {
+        let dir = tempfile::tempdir().unwrap();
+        let built = scene::build(dir.path(), &Silent).unwrap();
+        let ToolShape::Shell(shell) = &built.snapshot.tool.shape else { panic!("the pin is no shell") };
+        assert!(shell.len >= 5000, "{} points", shell.len);
+        let ObjectShape::Field(field) = &built.snapshot.objects[0].shape;
+        assert!(field.dims.iter().all(|n| *n > 128), "{:?}", field.dims);
+
+        let seconds = 3.0;
+        let config = ServoConfig { max_force: 10.0, max_torque: 0.5, lease: 10.0, ..ServoConfig::default() };
+        let options = OpenOptions { hand: hand::script(seconds), ..OpenOptions::default() };
+        let (mut handle, end) = channel(config);
+        handle.publish(Box::new(built.snapshot)).unwrap();
+        let mut servo = VirtualServo::new(end, Registry::builtin().open(DEVICE, &options).unwrap());
+        handle.send(ServoCommand::Arm { session: 1 }).unwrap();
+        let mut stats = stats::Stats::default();
+        for tick in 0..(seconds * 1000.0) as u64 {
+            let record = servo.step();
+            assert_eq!(record.fault, Fault::None, "tick {tick}");
+            assert!(tick > 100 || record.touched == 0, "touching in tick {tick}, before the arming gate");
+            assert!(tick < 500 || record.state == ServoState::Rendering, "not rendering in tick {tick}");
+            stats.push(&record);
+            handle.drain(&mut |_| {});
+        }
+        assert!(stats.contact_share() >= 0.5, "contact in {} of the ticks", stats.contact_share());
+        assert!(stats.peak_force > 0.5 && stats.peak_torque > 0.01, "{} N", stats.peak_force);
+        // No point goes deeper than the hand aims: at most 5.5 mm beside the axis, 5 degrees at the key's 37 mm.
+        let aim = 5.5e-3 + 5f64.to_radians() * 0.037;
+        assert!(stats.peak_depth > 1e-5 && stats.peak_depth < aim, "{} m deep", stats.peak_depth);
+    }
+}

@@ -22,6 +22,7 @@ const LEASE_NS: u64 = 10_000_000_000;
 const RENEW: Duration = Duration::from_millis(200);
 /// Without a record for so long the servo is given up.
 const SILENCE: Duration = Duration::from_secs(10);
+const PERIOD_NS: u64 = 1_000_000;
 /// Records that may wait for the disk.
 const WAITING: usize = 16_384;
 
@@ -55,15 +56,21 @@ pub fn drive(snapshot: Snapshot, units: u32, seconds: f64, recorder: Recorder) -
     let (mut handle, end) = channel(config);
     handle.publish(Box::new(snapshot))?;
     let cpus = Cpus::split(Core::Auto).map_err(anyhow::Error::msg)?;
-    // This thread and the recorder's stay away from the servo, which pins itself.
-    cpus.leave_servo_alone();
     let thread = spawn(end, device, RtOptions { cpu: Some(cpus.servo), ..RtOptions::default() })?;
+    // Afterwards, because the servo's thread inherits what its parent may use: this thread and the recorder's stay away.
+    cpus.leave_servo_alone();
     let rt = thread.report().clone();
     let mut worker = Worker::spawn(Sink::One(recorder), WAITING)?;
     handle.send(ServoCommand::Arm { session: SESSION })?;
 
     let mut stats = Stats::default();
-    let mut gather = Gather { first_ns: None, until_ns: (seconds * 1e9) as u64, done: false, quiet: false };
+    let mut gather = Gather {
+        first_ns: None,
+        periods: (seconds * 1e9) as u64 / PERIOD_NS,
+        next: 0,
+        done: false,
+        quiet: false,
+    };
     let (mut lost, mut heard, mut renewed) = (0, Instant::now(), Instant::now());
     while !gather.done {
         std::thread::sleep(Duration::from_millis(4));
@@ -98,7 +105,10 @@ pub fn drive(snapshot: Snapshot, units: u32, seconds: f64, recorder: Recorder) -
 /// Sorts records: the wanted time counts, all are recorded.
 struct Gather {
     first_ns: Option<u64>,
-    until_ns: u64,
+    /// Periods that count.
+    periods: u64,
+    /// The period after the last record's.
+    next: u64,
     done: bool,
     quiet: bool,
 }
@@ -107,10 +117,19 @@ impl Gather {
     fn take(&mut self, record: &TickRecord, stats: &mut Stats, worker: &mut Worker) {
         worker.offer(record);
         let first = *self.first_ns.get_or_insert(record.planned_ns);
-        self.done |= record.planned_ns.saturating_sub(first) >= self.until_ns;
-        self.quiet = self.done && record.force == [0.0; 3] && record.torque == [0.0; 3];
+        let period = record.planned_ns.saturating_sub(first) / PERIOD_NS;
         if !self.done {
-            stats.push(record);
+            // Periods before the first tick and after the wanted time belong to nobody.
+            let missed = period.min(self.periods).saturating_sub(self.next);
+            self.done = period >= self.periods;
+            let counted = TickRecord { skipped: u32::try_from(missed).unwrap_or(u32::MAX), ..*record };
+            if self.done {
+                stats.missed += missed;
+            } else {
+                stats.push(&counted);
+            }
+            self.next = period + 1;
         }
+        self.quiet = self.done && record.force == [0.0; 3] && record.torque == [0.0; 3];
     }
 }

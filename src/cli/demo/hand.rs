@@ -31,8 +31,8 @@ fn pose(t: f64) -> Pose {
     let round = TAU * busy / 4.0;
     let slide = -0.025 * (TAU * busy / 5.0).sin();
     let shift = Vec3::new(slide, -press * round.cos(), -press * round.sin()) * strength;
-    // Twist by 12 degrees to and fro, so that the key meets both flanks of its way; tilt a little.
-    let twist = 12f64.to_radians() * (TAU * busy / 3.0).sin();
+    // Twist by 5 degrees to and fro, so that the key meets both flanks of its way; tilt a little.
+    let twist = 5f64.to_radians() * (TAU * busy / 3.0).sin();
     let tilt = 1.5f64.to_radians() * (TAU * busy / 2.2).sin();
     let turn = UnitQuaternion::from_scaled_axis(Vec3::new(twist, 0.0, tilt) * strength);
     Pose::from_parts(Translation3::from(shift), turn)

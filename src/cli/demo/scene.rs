@@ -16,8 +16,8 @@ use std::sync::Arc;
 pub const POINTS: u32 = 6000;
 /// Edge of a cell of the hole's field, m: 224 x 128 x 128 cells and padding.
 const CELL: f64 = 1.25e-3;
-/// How far the pin is in at the start, m; the shank is 200 mm long.
-const INSERTED: f64 = 0.140;
+/// How far the pin is in at the start, m; the shank is 200 mm long, so that the head meets the block after 20 mm more.
+const INSERTED: f64 = 0.180;
 /// Memory that the demo may take, bytes.
 const MEMORY: u64 = 1 << 30;
 
@@ -37,7 +37,12 @@ pub struct Built {
 /// A file that cannot be written or read, or a build that fails or is cancelled.
 pub fn build(dir: &Path, progress: &dyn Progress) -> anyhow::Result<Built> {
     let hole_shape = HoleShape::default();
-    let pin = through_stl(&dir.join("pin.stl"), &keyed_pin(&PinShape::default()))?;
+    let pin_shape = PinShape::default();
+    // The hand holds the pin in the middle of its shank: there a press is all force and little torque.
+    let grip = Vec3::new(-pin_shape.length / 2.0, 0.0, 0.0);
+    let mut pin = keyed_pin(&pin_shape);
+    pin.vertices.iter_mut().for_each(|v| *v -= grip);
+    let pin = through_stl(&dir.join("pin.stl"), &pin)?;
     let hole = through_stl(&dir.join("hole.stl"), &keyed_hole(&hole_shape))?;
     let triangles = [pin.mesh.triangles.len(), hole.mesh.triangles.len()];
     let geometry = |name: &str, mesh: &Arc<SourceMesh>| Edit::AddGeometry {
@@ -50,11 +55,12 @@ pub fn build(dir: &Path, progress: &dyn Progress) -> anyhow::Result<Built> {
         persistent: true,
     };
     // The device's origin lies where the pin starts: partly in, on the axis, touching nothing.
-    let start = Vec3::new(hole_shape.length / 2.0 + PinShape::default().length - INSERTED - 0.060, 0.0, 0.0);
+    let start = Vec3::new(hole_shape.length / 2.0 + pin_shape.length - INSERTED, 0.0, 0.0) + grip;
     let edits = [
         Edit::AddMaterial {
-            name: Some("steel, softly".into()),
-            material: Material { stiffness: 2000.0, reference_area: 1e-4, damping: 2.0 },
+            name: Some("rubber".into()),
+            // The pin touches on some 40 square centimetres at once: together about what the device can render.
+            material: Material { stiffness: 800.0, reference_area: 1e-3, damping: 1.0 },
             persistent: true,
         },
         geometry("pin", &pin),

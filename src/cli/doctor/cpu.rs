@@ -115,12 +115,7 @@ pub fn dma_latency(root: &Root) -> Check {
             "/dev/cpu_dma_latency is writable: the servo keeps its CPU out of deep sleep",
         );
     }
-    Check::degraded(
-        name,
-        "/dev/cpu_dma_latency is not writable for this user",
-        "echo 'KERNEL==\"cpu_dma_latency\", GROUP=\"hapticd\", MODE=\"0660\"' | sudo tee \
-         /etc/udev/rules.d/70-hapticd-latency.rules && sudo udevadm control --reload && sudo udevadm trigger",
-    )
+    Check::degraded(name, "/dev/cpu_dma_latency is not writable for this user", super::devices::UDEV)
 }
 
 /// Thermal throttling since boot.

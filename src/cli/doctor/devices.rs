@@ -1,30 +1,16 @@
 //! Devices: whether their nodes can be opened, and what ends their last torque when nobody commands any more.
 
 use super::check::{Check, Root};
+use crate::device::known::{Known, lookup};
 use crate::device::registry::Registry;
 use nix::unistd::{AccessFlags, access};
 
 /// A hold shorter than this ends before a hand notices, s.
 const SHORT_HOLD: f64 = 0.05;
 
-const UDEV: &str = "sudo cp systemd/70-hapticd.rules /etc/udev/rules.d/ && sudo udevadm control --reload && \
-                    sudo udevadm trigger && sudo usermod -aG hapticd $USER, then log in again";
-
-/// A device on the bus: USB vendor, product (`None` = any), its profile, what it is.
-struct Known {
-    vendor: u16,
-    product: Option<u16>,
-    profile: &'static str,
-    title: &'static str,
-}
-
-/// Sources: libnifalcon `FalconComm.h` (Falcon); the vendors' udev rules and drivers' logs (Touch, Force Dimension).
-const KNOWN: [Known; 4] = [
-    Known { vendor: 0x0403, product: Some(0xcb48), profile: "novint-falcon", title: "Novint Falcon" },
-    Known { vendor: 0x2988, product: Some(0x0302), profile: "touch", title: "3D Systems Touch (serial)" },
-    Known { vendor: 0x2988, product: Some(0x0304), profile: "touch", title: "3D Systems Touch (HID)" },
-    Known { vendor: 0x1451, product: None, profile: "force-dimension", title: "Force Dimension device" },
-];
+/// Installs the rules that docs/install.md installs.
+pub(super) const UDEV: &str = "sudo cp systemd/72-hapticd.rules /usr/lib/udev/rules.d/ && sudo udevadm control --reload && \
+                               sudo udevadm trigger && sudo usermod -aG plugdev,hapticd $USER, then log in again";
 
 /// One device found on the bus.
 struct Found {
@@ -37,7 +23,7 @@ pub fn checks(root: &Root, registry: &Registry, wanted: &[String]) -> Vec<Check>
     let found = attached(root);
     let mut out = vec![nodes(root, &found)];
     let mut names: Vec<String> = wanted.to_vec();
-    names.extend(found.iter().map(|f| f.known.profile.to_owned()));
+    names.extend(found.iter().map(|f| f.known.profile.unwrap_or(f.known.title).to_owned()));
     names.sort();
     names.dedup();
     out.extend(torque_hold(root, registry, &names));
@@ -57,8 +43,8 @@ fn attached(root: &Root) -> Vec<Found> {
         let (Some(vendor), Some(product)) = (hex(&device, "idVendor"), hex(&device, "idProduct")) else {
             continue;
         };
-        let known = KNOWN.iter().find(|k| k.vendor == vendor && k.product.is_none_or(|p| p == product));
-        if let Some(known) = known {
+        // Without a force there is nothing to check.
+        if let Some(known) = lookup(vendor, product).filter(|k| !k.title.contains("input only")) {
             let (bus, dev) = (number(&device, "busnum"), number(&device, "devnum"));
             out.push(Found { known, node: format!("/dev/bus/usb/{bus:03}/{dev:03}") });
         }
