@@ -89,26 +89,30 @@ fn box_sphere_and_torus_have_their_closed_forms() {
 }
 
 #[test]
-#[ignore = "known defect: the cap cuts off the corner between hole and mesh, by up to half a cell"]
 fn an_unclosed_box_has_the_field_of_the_closed_one() {
     // In the plane of a flat hole the winding number is exactly one half, so the cap is the missing face.
     let closed = shapes::cuboid(Vec3::new(0.1, 0.08, 0.06));
     let mut open = closed.clone();
     open.triangles.retain(|t| t.iter().any(|&v| open.vertices[v as usize].z < 0.0));
     assert_eq!(open.triangles.len(), 10, "one face is gone");
-    let (want, _) = built(&closed, 40);
-    let (got, report) = built(&open, 40);
-    assert_eq!(got.dims, want.dims);
-    // The cap's cells overlap the rim by up to half a cell.
-    let rim = 2.0 * (0.1 + 0.08) * 0.5 * got.cell;
-    assert!((report.capped_area - 0.1 * 0.08).abs() < rim, "cap of {} m^2", report.capped_area);
-    assert_continuous("open box", &got, &report);
-    let mut worst = 0.0f64;
-    for ((_, p, a), (_, _, b)) in nodes(&got).zip(nodes(&want)) {
-        worst = worst.max((a - b).abs());
-        assert!((a - b).abs() <= 0.1 * got.cell, "{a} instead of {b} m at {p}");
+    for cells in [40, 37, 53] {
+        let (want, _) = built(&closed, cells);
+        let (got, report) = built(&open, cells);
+        assert_eq!(got.dims, want.dims);
+        // The cap's border is known to half a cell.
+        let rim = 2.0 * (0.1 + 0.08) * 0.5 * got.cell;
+        assert!((report.capped_area - 0.1 * 0.08).abs() < rim, "cap of {} m^2", report.capped_area);
+        assert_continuous("open box", &got, &report);
+        let mut worst = (0.0, 0.0, 0.0, Point::origin());
+        for ((_, p, a), (_, _, b)) in nodes(&got).zip(nodes(&want)) {
+            if (a - b).abs() > worst.0 {
+                worst = ((a - b).abs(), a, b, p);
+            }
+        }
+        let (difference, a, b, p) = worst;
+        eprintln!("open box: worst difference {:.4} cells", difference / got.cell);
+        assert!(difference <= 0.1 * got.cell, "{a} instead of {b} m at {p}");
     }
-    eprintln!("open box: worst difference {:.4} cells", worst / got.cell);
 }
 
 #[test]
@@ -126,7 +130,7 @@ fn holes_of_the_bunny_are_capped() {
     assert_continuous("bunny", &f, &report);
     let holes = area(&filled) - area(&open);
     eprintln!("bunny: holes {:.2} cm2, caps {:.2} cm2", holes * 1e4, report.capped_area * 1e4);
-    assert!((0.8..1.5).contains(&(report.capped_area / holes)));
+    assert!((0.85..1.15).contains(&(report.capped_area / holes)));
     // The filled bunny closes the holes by other surfaces, so only nodes near the holes may differ.
     let (g, _) = built(&filled, 64);
     assert_eq!(f.dims, g.dims);

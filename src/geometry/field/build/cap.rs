@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// excess covers the rounding of the distances.
 const CROSSED: f32 = 1.0 + 3e-5;
 
+/// A point counts as on the surface when its winding number is this close to one half.
+const ON_SURFACE: f64 = 0.03;
+
 /// The caps, if there are any.
 pub(super) struct Cap {
     tree: Option<Bvh>,
@@ -35,15 +38,19 @@ pub(super) fn close(solid: &Solid, depth: &Blocks, meter: &Meter) -> Result<Cap,
     }
     cells.par_sort_unstable();
     cells.dedup();
-    let pieces: Vec<Vec<[Point; 3]>> = cells
+    let pieces: Vec<(Vec<[Point; 3]>, f64)> = cells
         .par_chunks(256)
         .map(|chunk| {
             meter.check()?;
-            Ok(chunk.iter().flat_map(|c| cell_surface(solid, depth, c.map(|i| i as usize))).collect())
+            let mut part = (Vec::new(), 0.0);
+            for cell in chunk {
+                cell_surface(solid, depth, cell.map(|i| i as usize), &mut part);
+            }
+            Ok(part)
         })
         .collect::<Result<_, FieldError>>()?;
-    let triangles = pieces.concat();
-    let area = triangles.iter().map(|[a, b, c]| 0.5 * (b - a).cross(&(c - a)).norm()).sum();
+    let area = pieces.iter().map(|p| p.1).sum();
+    let triangles: Vec<[Point; 3]> = pieces.into_iter().flat_map(|p| p.0).collect();
     let mesh = TriMesh {
         triangles: (0..triangles.len() as u32).map(|t| [3 * t, 3 * t + 1, 3 * t + 2]).collect(),
         vertices: triangles.into_iter().flatten().collect(),
@@ -99,20 +106,18 @@ const TETRAHEDRA: [[usize; 4]; 6] =
 
 /// Marching tetrahedra over the signs of one cell. Each grid edge that changes sign gets a corner of the surface, so
 /// afterwards the distances of its ends add up to at most one cell.
-fn cell_surface(solid: &Solid, depth: &Blocks, cell: [usize; 3]) -> Vec<[Point; 3]> {
+/// Adds pieces and their area to `out`.
+fn cell_surface(solid: &Solid, depth: &Blocks, cell: [usize; 3], out: &mut (Vec<[Point; 3]>, f64)) {
     let node = |c: usize| [0, 1, 2].map(|a| cell[a] + (c >> a & 1));
     let corners: [Corner; 8] = std::array::from_fn(|c| {
         let at = solid.grid.node(node(c));
         Corner { at, depth: depth.at(node(c)), winding: solid.winding.number(&at) }
     });
     let inside = |c: &usize| !corners[*c].depth.is_sign_negative();
-    let cut = |a: usize, b: usize| crossing(&corners, a.min(b), a.max(b));
-    let mut out = Vec::new();
-    // Pieces that only retrace the mesh are not needed.
+    let cut = |a: usize, b: usize| crossing(solid, &corners, a.min(b), a.max(b));
     let mut add = |piece: [Cut; 3]| {
-        if piece.iter().any(|c| c.open) {
-            out.push(piece.map(|c| c.at));
-        }
+        out.1 += hole_area(&piece);
+        out.0.extend(trimmed(solid, piece));
     };
     for tetrahedron in &TETRAHEDRA {
         let (ins, outs): (Vec<usize>, Vec<usize>) = tetrahedron.iter().partition(|c| inside(c));
@@ -126,7 +131,29 @@ fn cell_surface(solid: &Solid, depth: &Blocks, cell: [usize; 3]) -> Vec<[Point; 
             _ => {}
         }
     }
-    out
+}
+
+/// Area of a piece that lies in a hole; of one that reaches to the mesh a third for each corner in the hole.
+fn hole_area(piece: &[Cut; 3]) -> f64 {
+    let [a, b, c] = piece.map(|cut| cut.at);
+    let open = piece.iter().filter(|cut| cut.open).count() as f64;
+    0.5 * (b - a).cross(&(c - a)).norm() * open / 3.0
+}
+
+/// What of a triangle of the surface closes a hole. One that only retraces the mesh is not needed. One that reaches from the
+/// hole to the mesh may cut off the corner between them: then only its part in the hole stays, a segment or a point.
+fn trimmed(solid: &Solid, piece: [Cut; 3]) -> Option<[Point; 3]> {
+    let [a, b, c] = piece.map(|cut| cut.at);
+    let open = piece.map(|cut| cut.open);
+    let first = open.iter().position(|o| *o)?;
+    let last = open.iter().rposition(|o| *o)?;
+    if !open.iter().all(|o| *o) {
+        let middle = Point::from((a.coords + b.coords + c.coords) / 3.0);
+        if (solid.winding.number(&middle) - 0.5).abs() > ON_SURFACE {
+            return Some([piece[first].at, piece[last].at, piece[last].at]);
+        }
+    }
+    Some([a, b, c])
 }
 
 struct Corner {
@@ -144,21 +171,29 @@ struct Cut {
     open: bool,
 }
 
-fn crossing(corners: &[Corner; 8], a: usize, b: usize) -> Cut {
+fn crossing(solid: &Solid, corners: &[Corner; 8], a: usize, b: usize) -> Cut {
     let length = (a ^ b).count_ones() as f32;
     let (a, b) = (&corners[a], &corners[b]);
-    let (da, db) = (a.depth.abs(), b.depth.abs());
-    let open = da + db > length.sqrt() * CROSSED;
-    let t = if open {
-        // No triangle is near, so the winding number is smooth.
-        let t = (a.winding - 0.5) / (a.winding - b.winding);
-        if t.is_finite() { t.clamp(0.0, 1.0) } else { 0.5 }
-    } else if da + db > 0.0 {
-        f64::from(da) / f64::from(da + db)
-    } else {
-        0.5
-    };
-    Cut { at: a.at + (b.at - a.at) * t, open }
+    let open = a.depth.abs() + b.depth.abs() > length.sqrt() * CROSSED;
+    let along = |t: f64| a.at + (b.at - a.at) * t;
+    // The winding number minus one half, turned so that it is positive at a.
+    let turn = if a.depth.is_sign_negative() { -1.0 } else { 1.0 };
+    let side = |w: f64| turn * (w - 0.5);
+    let (mut t0, mut w0) = (0.0, side(a.winding));
+    let (mut t1, mut w1) = (1.0, side(b.winding));
+    // A triangle makes a step, which is bisected; in a hole the winding number is smooth, which allows false position.
+    for _ in 0..if open { 2 } else { 10 } {
+        let t = t0 + (t1 - t0) * if open { fraction(w0, w1) } else { 0.5 };
+        let w = side(solid.winding.number(&along(t)));
+        if w > 0.0 { (t0, w0) = (t, w) } else { (t1, w1) = (t, w) }
+    }
+    Cut { at: along(t0 + (t1 - t0) * fraction(w0, w1)), open }
+}
+
+/// Where a line from w0 >= 0 to w1 <= 0 is zero. A wrong sign (rounding, or the decree at the border) counts as zero.
+fn fraction(w0: f64, w1: f64) -> f64 {
+    let (w0, w1) = (w0.max(0.0), w1.min(0.0));
+    if w0 > w1 { w0 / (w0 - w1) } else { 0.5 }
 }
 
 /// Lowers distances to those of the caps, where they are nearer. Returns the number of distances evaluated.

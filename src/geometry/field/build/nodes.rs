@@ -93,12 +93,11 @@ fn sign(
                     continue;
                 }
                 let p = grid.node([first[0] + i, first[1] + j, first[2] + k]);
-                let w =
-                    solid.winding.number_local(lanes, solid.winding.to_local(&p).map(|x| x as f32)) as f32;
+                let w = solid.winding.number_local(lanes, solid.winding.to_local(&p).map(|x| x as f32));
                 *evaluations += 1;
                 let mark = if w > 0.5 { Mark::Inside } else { Mark::Outside };
                 state[seed] = mark;
-                let sure = (w - 0.5).abs() - SLACK;
+                let sure = (w - 0.5).abs() as f32 - SLACK;
                 if sure <= change {
                     continue;
                 }
