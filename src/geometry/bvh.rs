@@ -10,7 +10,8 @@ mod pack;
 #[cfg(test)]
 mod tests;
 
-use super::lanes::{LANES, Lanes, Level};
+use super::lanes::LANES;
+use super::simd::Simd;
 use super::wide::{self, Stop};
 use super::{Point, TriMesh, Vec3};
 use kernel::{Leaf, Node};
@@ -38,7 +39,6 @@ impl Closest {
 
 /// Closest-point tree over the triangles of a mesh. It keeps its own copy of the corners.
 pub struct Bvh {
-    level: Level,
     /// Local frame of the `f32` data: local = (p - center) * inv_scale, so that the mesh lies within [-1, 1].
     center: Point,
     scale: f64,
@@ -99,7 +99,7 @@ impl Bvh {
             .collect();
         let nodes = pack::nodes(&tree, &local, stop)?;
         let leaves = pack::leaves(&tree, &local);
-        Some(Self { level: Level::detect(), center, scale, nodes, leaves, triangles, corners, slots })
+        Some(Self { center, scale, nodes, leaves, triangles, corners, slots })
     }
 
     /// The closest point of the mesh, exact in `f64`. Finds nothing on an empty mesh or for a query that is not finite.
@@ -133,7 +133,7 @@ impl Bvh {
         if reach > 1e6 {
             return self.scan(p, start);
         }
-        kernel::exact(self.level, self, p, local, start)
+        kernel::exact(self, p, local, start)
     }
 
     /// Measures every triangle.
@@ -161,24 +161,19 @@ impl Bvh {
         self.scale
     }
 
-    /// The instruction set that the searches run on.
-    pub(crate) fn level(&self) -> Level {
-        self.level
-    }
-
     /// Nearest triangle in `f32`, for grids: squared distance in local units and slot, starting from the answer
     /// (`bound2`, `slot`) and from the leaf that holds slot `near` (or [`NO_SLOT`]). Off by at most
     /// [`kernel::MARGIN`] times (1 + |p|) local units. `tests` counts triangles tested.
     #[inline(always)]
     pub(crate) fn nearest_f32(
         &self,
-        lanes: impl Lanes,
+        simd: impl Simd,
         p: [f32; 3],
         bound2: f32,
         near: u32,
         tests: &mut u64,
     ) -> (f32, u32) {
-        kernel::nearest(lanes, self, p, bound2, near, tests)
+        kernel::nearest(simd, self, p, bound2, near, tests)
     }
 
     /// Distance in local units along a unit direction to the first triangle before `limit` whose normal goes with the
@@ -190,7 +185,7 @@ impl Bvh {
         limit: f32,
         facing: f32,
     ) -> Option<(f32, u32)> {
-        let (t, slot) = kernel::ray_hit(self.level, self, origin, dir, limit, facing);
+        let (t, slot) = kernel::ray_hit(self, origin, dir, limit, facing);
         (slot != NO_SLOT).then(|| (t, self.triangles[slot as usize]))
     }
 

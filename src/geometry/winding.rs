@@ -9,14 +9,13 @@ mod pack;
 #[cfg(test)]
 mod tests;
 
-use super::lanes::{Lanes, Level};
+use super::simd::Simd;
 use super::wide::{self, Stop};
 use super::{Point, TriMesh, Vec3};
 use kernel::{Leaf, Node};
 
 /// Winding-number tree over the triangles of a mesh. It keeps its own copy of the geometry.
 pub struct Winding {
-    level: Level,
     center: Point,
     scale: f64,
     nodes: Vec<Node>,
@@ -45,7 +44,7 @@ impl Winding {
         let ordered: Vec<[Vec3; 3]> = tree.order.iter().map(|&t| local(&corners[t as usize])).collect();
         let nodes = pack::nodes(&tree, &ordered, stop)?;
         let leaves = pack::leaves(&tree, &ordered);
-        Some(Self { level: Level::detect(), center, scale, nodes, leaves })
+        Some(Self { center, scale, nodes, leaves })
     }
 
     /// Winding number at `p`. Within 0.003 of [`exact`] (typically 1e-4; tested on closed, open, turned and random meshes); inside is where it exceeds
@@ -56,13 +55,13 @@ impl Winding {
         if !local.iter().all(|x| x.abs() < 1e6) {
             return 0.0;
         }
-        kernel::number(self.level, self, local.map(|x| x as f32))
+        kernel::number(self, local.map(|x| x as f32))
     }
 
     /// As [`Winding::number`] for a point in local units, |p| < 1e6, to be inlined into a function of one SIMD level.
     #[inline(always)]
-    pub(crate) fn number_local(&self, lanes: impl Lanes, p: [f32; 3]) -> f64 {
-        kernel::number_body(lanes, self, p)
+    pub(crate) fn number_local(&self, simd: impl Simd, p: [f32; 3]) -> f64 {
+        kernel::number_body(simd, self, p)
     }
 
     /// A position in the local frame of the `f32` data.

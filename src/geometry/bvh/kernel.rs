@@ -5,7 +5,8 @@
 
 use super::{Bvh, Closest, NO_SLOT, nearer};
 use crate::geometry::Point;
-use crate::geometry::lanes::{F, LANES, Lanes, dot, max, min, minus, per_level};
+use crate::geometry::lanes::{F, LANES, below, dot, max, min, minus};
+use crate::geometry::simd::{self, Simd, dispatch};
 use crate::geometry::wide::{LEAF, NONE, STACK};
 
 /// Error bound of the `f32` distances in local units, per 1 + |p| (coordinates of the mesh within [-1, 1]): some ten
@@ -142,10 +143,10 @@ impl Stack {
     }
 }
 
-/// Nearest triangle in `f32`; see [`Bvh::nearest_f32`]. To be inlined into a function of [`per_level`].
+/// Nearest triangle in `f32`; see [`Bvh::nearest_f32`]. To be inlined into a function that was dispatched.
 #[inline(always)]
 pub(super) fn nearest(
-    lanes: impl Lanes,
+    simd: impl Simd,
     bvh: &Bvh,
     p: [f32; 3],
     bound2: f32,
@@ -155,7 +156,7 @@ pub(super) fn nearest(
     let mut best = (bound2, NO_SLOT);
     let seed = if near == NO_SLOT { NONE } else { near / LANES as u32 };
     if seed != NONE {
-        open_leaf(lanes, bvh, p, seed, &mut best, tests);
+        open_leaf(simd, bvh, p, seed, &mut best, tests);
     }
     let mut stack = Stack::new();
     while let Some((d, at)) = stack.pop() {
@@ -164,11 +165,11 @@ pub(super) fn nearest(
         }
         if at & LEAF != 0 {
             if at ^ LEAF != seed {
-                open_leaf(lanes, bvh, p, at ^ LEAF, &mut best, tests);
+                open_leaf(simd, bvh, p, at ^ LEAF, &mut best, tests);
             }
         } else if let Some(node) = bvh.nodes.get(at as usize) {
             let d = box_distances(node, p);
-            stack.push(lanes.below(&d, best.0) & node.used, &d, &node.child);
+            stack.push(below(simd, &d, best.0) & node.used, &d, &node.child);
         }
     }
     best
@@ -176,11 +177,11 @@ pub(super) fn nearest(
 
 /// Lowers `best` (squared distance, slot) by the triangles of a leaf.
 #[inline(always)]
-fn open_leaf(lanes: impl Lanes, bvh: &Bvh, p: [f32; 3], leaf: u32, best: &mut (f32, u32), tests: &mut u64) {
+fn open_leaf(simd: impl Simd, bvh: &Bvh, p: [f32; 3], leaf: u32, best: &mut (f32, u32), tests: &mut u64) {
     let Some(data) = bvh.leaves.get(leaf as usize) else { return };
     *tests += LANES as u64;
     let d = triangle_distances(data, p);
-    let mask = lanes.below(&d, best.0) & data.used;
+    let mask = below(simd, &d, best.0) & data.used;
     if mask != 0 {
         let lane = smallest(mask, &d);
         *best = (d[lane], leaf * LANES as u32 + lane as u32);
@@ -210,7 +211,7 @@ fn widened(best: f64, margin: f64) -> f32 {
 }
 
 #[inline(always)]
-fn exact_body(lanes: impl Lanes, bvh: &Bvh, p: &Point, local: [f64; 3], start: Closest) -> Closest {
+fn exact_body(simd: impl Simd, bvh: &Bvh, p: &Point, local: [f64; 3], start: Closest) -> Closest {
     let q = local.map(|x| x as f32);
     let size = (local[0] * local[0] + local[1] * local[1] + local[2] * local[2]).sqrt();
     let margin = MARGIN * (1.0 + size);
@@ -225,7 +226,7 @@ fn exact_body(lanes: impl Lanes, bvh: &Bvh, p: &Point, local: [f64; 3], start: C
             let leaf = at ^ LEAF;
             let Some(data) = bvh.leaves.get(leaf as usize) else { continue };
             let d = triangle_distances(data, q);
-            let mut mask = lanes.below(&d, bound) & data.used;
+            let mut mask = below(simd, &d, bound) & data.used;
             // The nearest one first: it shrinks the bound below most of the others.
             while mask != 0 {
                 let lane = smallest(mask, &d);
@@ -238,15 +239,15 @@ fn exact_body(lanes: impl Lanes, bvh: &Bvh, p: &Point, local: [f64; 3], start: C
             }
         } else if let Some(node) = bvh.nodes.get(at as usize) {
             let d = box_distances(node, q);
-            stack.push(lanes.below(&d, bound) & node.used, &d, &node.child);
+            stack.push(below(simd, &d, bound) & node.used, &d, &node.child);
         }
     }
     best
 }
 
-per_level! {
-    /// Nearest triangle, measured in `f64`, starting from the answer `start`.
-    pub(super) fn exact = exact_body(bvh: &Bvh, p: &Point, local: [f64; 3], start: Closest) -> Closest
+/// Nearest triangle, measured in `f64`, starting from the answer `start`.
+pub(super) fn exact(bvh: &Bvh, p: &Point, local: [f64; 3], start: Closest) -> Closest {
+    dispatch!(simd::level(), exact_body(bvh: &Bvh, p: &Point, local: [f64; 3], start: Closest) -> Closest)
 }
 
 /// Where a ray o + t d enters each box, or infinity. Boxes behind or beyond `limit` are missed.
@@ -270,14 +271,7 @@ fn box_entries(node: &Node, o: [f32; 3], d: [f32; 3], limit: f32) -> F {
 }
 
 #[inline(always)]
-fn ray_hit_body(
-    lanes: impl Lanes,
-    bvh: &Bvh,
-    o: [f32; 3],
-    d: [f32; 3],
-    limit: f32,
-    facing: f32,
-) -> (f32, u32) {
+fn ray_hit_body(simd: impl Simd, bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32, facing: f32) -> (f32, u32) {
     let (mut best, mut slot) = (limit, NO_SLOT);
     let mut stack = Stack::new();
     while let Some((entry, at)) = stack.pop() {
@@ -288,7 +282,7 @@ fn ray_hit_body(
             let leaf = at ^ LEAF;
             let Some(data) = bvh.leaves.get(leaf as usize) else { continue };
             let hit = ray_hits(data, o, d, facing);
-            let mut mask = lanes.below(&hit, best) & data.used;
+            let mut mask = below(simd, &hit, best) & data.used;
             while mask != 0 {
                 let lane = (mask.trailing_zeros() as usize) & (LANES - 1);
                 mask &= mask - 1;
@@ -298,7 +292,7 @@ fn ray_hit_body(
             }
         } else if let Some(node) = bvh.nodes.get(at as usize) {
             let entry = box_entries(node, o, d, best);
-            stack.push(lanes.below(&entry, best) & node.used, &entry, &node.child);
+            stack.push(below(simd, &entry, best) & node.used, &entry, &node.child);
         }
     }
     (best, slot)
@@ -323,8 +317,10 @@ fn ray_hits(leaf: &Leaf, o: [f32; 3], d: [f32; 3], facing: f32) -> F {
     out
 }
 
-per_level! {
-    /// First triangle facing the right way that the ray meets before `limit`.
-    pub(super) fn ray_hit =
+/// First triangle facing the right way that the ray meets before `limit`.
+pub(super) fn ray_hit(bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32, facing: f32) -> (f32, u32) {
+    dispatch!(
+        simd::level(),
         ray_hit_body(bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32, facing: f32) -> (f32, u32)
+    )
 }

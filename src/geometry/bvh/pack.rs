@@ -69,7 +69,7 @@ fn principal_axes(triangles: &[[Vec3; 3]]) -> Option<[Vec3; 3]> {
         spread += d * d.transpose();
     }
     let trace = spread.trace();
-    if !(trace > 0.0) {
+    if trace.is_nan() || trace <= 0.0 {
         return None;
     }
     let eigen = SymmetricEigen::try_new(spread / trace, 1e-12, 100)?;

@@ -4,7 +4,8 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::Winding;
-use crate::geometry::lanes::{F, LANES, Lanes, max, min, per_level};
+use crate::geometry::lanes::{F, LANES, below, max, min};
+use crate::geometry::simd::{self, Simd, dispatch};
 use crate::geometry::wide::{LEAF, NONE, STACK};
 use std::f32::consts::{FRAC_1_PI, FRAC_PI_2, FRAC_PI_4, PI};
 
@@ -51,7 +52,7 @@ impl Leaf {
 
 /// Adds each far child's moments to `sum`; returns the mask of near ones.
 #[inline(always)]
-fn far_field(lanes: impl Lanes, node: &Node, p: [f32; 3], sum: &mut F) -> u32 {
+fn far_field(simd: impl Simd, node: &Node, p: [f32; 3], sum: &mut F) -> u32 {
     let mut excess = [0.0; LANES];
     for i in 0..LANES {
         let (x, y, z) = (node.center[0][i] - p[0], node.center[1][i] - p[1], node.center[2][i] - p[2]);
@@ -76,7 +77,7 @@ fn far_field(lanes: impl Lanes, node: &Node, p: [f32; 3], sum: &mut F) -> u32 {
         sum[i] += if excess[i] < 0.0 { 0.0 } else { w };
     }
     // Negative where the child is near.
-    lanes.below(&excess, 0.0) & node.used
+    below(simd, &excess, 0.0) & node.used
 }
 
 /// Adds each triangle's solid angle over 4 pi.
@@ -122,7 +123,7 @@ pub(super) fn atan2(y: f32, x: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn number_body(lanes: impl Lanes, tree: &Winding, p: [f32; 3]) -> f64 {
+pub(super) fn number_body(simd: impl Simd, tree: &Winding, p: [f32; 3]) -> f64 {
     let mut sum = [0.0; LANES];
     let mut stack = [0u32; STACK];
     let mut len = usize::from(!tree.nodes.is_empty());
@@ -134,7 +135,7 @@ pub(super) fn number_body(lanes: impl Lanes, tree: &Winding, p: [f32; 3]) -> f64
                 near_field(leaf, p, &mut sum);
             }
         } else if let Some(node) = tree.nodes.get(at as usize) {
-            let mut mask = far_field(lanes, node, p, &mut sum);
+            let mut mask = far_field(simd, node, p, &mut sum);
             while mask != 0 {
                 let lane = (mask.trailing_zeros() as usize) & (LANES - 1);
                 mask &= mask - 1;
@@ -146,7 +147,7 @@ pub(super) fn number_body(lanes: impl Lanes, tree: &Winding, p: [f32; 3]) -> f64
     sum.iter().map(|&x| f64::from(x)).sum()
 }
 
-per_level! {
-    /// Winding number at a local point.
-    pub(super) fn number = number_body(tree: &Winding, p: [f32; 3]) -> f64
+/// Winding number at a local point.
+pub(super) fn number(tree: &Winding, p: [f32; 3]) -> f64 {
+    dispatch!(simd::level(), number_body(tree: &Winding, p: [f32; 3]) -> f64)
 }

@@ -3,7 +3,7 @@
 use super::grid::{BLOCK, Blocks, EDGE, Grid, within};
 use super::{FieldError, Meter, Solid};
 use crate::geometry::bvh::{Bvh, NO_SLOT};
-use crate::geometry::lanes::{Lanes, per_level};
+use crate::geometry::simd::{self, Simd, dispatch};
 use crate::geometry::{Point, TriMesh};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +14,9 @@ const CROSSED: f32 = 1.0 + 3e-5;
 
 /// A point counts as on the surface when its winding number is this close to one half.
 const ON_SURFACE: f64 = 0.03;
+
+/// How far from the mesh's crossing of a cell's edge the rim is looked for, cells.
+const RIM: f64 = 2.0;
 
 /// The caps, if there are any.
 pub(super) struct Cap {
@@ -116,8 +119,10 @@ fn cell_surface(solid: &Solid, depth: &Blocks, cell: [usize; 3], out: &mut (Vec<
     let inside = |c: &usize| !corners[*c].depth.is_sign_negative();
     let cut = |a: usize, b: usize| crossing(solid, &corners, a.min(b), a.max(b));
     let mut add = |piece: [Cut; 3]| {
-        out.1 += hole_area(&piece);
-        out.0.extend(trimmed(solid, piece));
+        if let Some([a, b, c]) = fitted(solid, piece) {
+            out.1 += 0.5 * (b - a).cross(&(c - a)).norm();
+            out.0.push([a, b, c]);
+        }
     };
     for tetrahedron in &TETRAHEDRA {
         let (ins, outs): (Vec<usize>, Vec<usize>) = tetrahedron.iter().partition(|c| inside(c));
@@ -133,27 +138,28 @@ fn cell_surface(solid: &Solid, depth: &Blocks, cell: [usize; 3], out: &mut (Vec<
     }
 }
 
-/// Area of a piece that lies in a hole; of one that reaches to the mesh a third for each corner in the hole.
-fn hole_area(piece: &[Cut; 3]) -> f64 {
-    let [a, b, c] = piece.map(|cut| cut.at);
-    let open = piece.iter().filter(|cut| cut.open).count() as f64;
-    0.5 * (b - a).cross(&(c - a)).norm() * open / 3.0
-}
-
-/// What of a triangle of the surface closes a hole. One that only retraces the mesh is not needed. One that reaches from the
-/// hole to the mesh may cut off the corner between them: then only its part in the hole stays, a segment or a point.
-fn trimmed(solid: &Solid, piece: [Cut; 3]) -> Option<[Point; 3]> {
-    let [a, b, c] = piece.map(|cut| cut.at);
-    let open = piece.map(|cut| cut.open);
-    let first = open.iter().position(|o| *o)?;
-    let last = open.iter().rposition(|o| *o)?;
-    if !open.iter().all(|o| *o) {
-        let middle = Point::from((a.coords + b.coords + c.coords) / 3.0);
-        if (solid.winding.number(&middle) - 0.5).abs() > ON_SURFACE {
-            return Some([piece[first].at, piece[last].at, piece[last].at]);
-        }
+/// What of a triangle of the surface closes a hole. One that only retraces the mesh is not needed. One that reaches from
+/// the hole to the mesh ends at the rim, if that is near; where it would still cut off a corner between hole and mesh,
+/// only its corners in the hole stay, a segment or a point.
+fn fitted(solid: &Solid, piece: [Cut; 3]) -> Option<[Point; 3]> {
+    let first = piece.iter().position(|cut| cut.open)?;
+    let last = piece.iter().rposition(|cut| cut.open)?;
+    let plain = piece.map(|cut| cut.at);
+    if piece.iter().all(|cut| cut.open) {
+        return Some(plain);
     }
-    Some([a, b, c])
+    let at_rim =
+        |cut: Cut| if cut.open { Some(cut.at) } else { solid.rim.nearest(&cut.at, RIM * solid.grid.cell) };
+    let on_surface = |[a, b, c]: &[Point; 3]| {
+        let middle = Point::from((a.coords + b.coords + c.coords) / 3.0);
+        (solid.winding.number(&middle) - 0.5).abs() <= ON_SURFACE
+    };
+    let trimmed = match piece.map(at_rim) {
+        [Some(a), Some(b), Some(c)] => Some([a, b, c]),
+        _ => None,
+    };
+    let whole = trimmed.into_iter().chain([plain]).find(on_surface);
+    Some(whole.unwrap_or([plain[first], plain[last], plain[last]]))
 }
 
 struct Corner {
@@ -204,19 +210,18 @@ pub(super) fn apply(cap: &Cap, grid: &Grid, depth: &mut Blocks, meter: &Meter) -
     };
     let tests = AtomicU64::new(0);
     depth.data.par_chunks_mut(BLOCK).enumerate().try_for_each(|(index, out)| {
-        tests.fetch_add(block(tree.level(), tree, grid, index, out), Ordering::Relaxed);
+        tests.fetch_add(block(tree, grid, index, out), Ordering::Relaxed);
         meter.step(1)
     })?;
     Ok(tests.into_inner())
 }
 
-per_level! {
-    /// One block.
-    fn block = block_body(tree: &Bvh, grid: &Grid, index: usize, out: &mut [f32]) -> u64
+fn block(tree: &Bvh, grid: &Grid, index: usize, out: &mut [f32]) -> u64 {
+    dispatch!(simd::level(), block_body(tree: &Bvh, grid: &Grid, index: usize, out: &mut [f32]) -> u64)
 }
 
 #[inline(always)]
-fn block_body(lanes: impl Lanes, tree: &Bvh, grid: &Grid, index: usize, out: &mut [f32]) -> u64 {
+fn block_body(simd: impl Simd, tree: &Bvh, grid: &Grid, index: usize, out: &mut [f32]) -> u64 {
     let (first, len) = grid.block(index);
     let (center, radius) = grid.block_ball(first, len);
     let largest = f64::from(out.iter().fold(0.0f32, |m, d| if d.abs() > m { d.abs() } else { m }));
@@ -240,7 +245,7 @@ fn block_body(lanes: impl Lanes, tree: &Bvh, grid: &Grid, index: usize, out: &mu
                 ];
                 let d = &mut out[within([i, j, k])];
                 let bound = d.abs() / to_cells;
-                let (d2, slot) = tree.nearest_f32(lanes, p, bound * bound, near, &mut tests);
+                let (d2, slot) = tree.nearest_f32(simd, p, bound * bound, near, &mut tests);
                 if slot != NO_SLOT {
                     near = slot;
                     *d = (d2.sqrt() * to_cells).copysign(*d);

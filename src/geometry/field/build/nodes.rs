@@ -3,7 +3,7 @@
 use super::grid::{BLOCK, Blocks, EDGE, within};
 use super::{FieldError, Meter, Solid};
 use crate::geometry::bvh::NO_SLOT;
-use crate::geometry::lanes::{Lanes, per_level};
+use crate::geometry::simd::{self, Simd, dispatch};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,9 +23,8 @@ pub(super) struct Counts {
 /// Fills `depth` with signed distances in cells, positive inside. The sign of zero counts.
 pub(super) fn fill(solid: &Solid, depth: &mut Blocks, meter: &Meter) -> Result<Counts, FieldError> {
     let (distance, winding) = (AtomicU64::new(0), AtomicU64::new(0));
-    let level = solid.bvh.level();
     depth.data.par_chunks_mut(BLOCK).enumerate().try_for_each(|(index, out)| {
-        let counts = block(level, solid, index, out);
+        let counts = block(solid, index, out);
         distance.fetch_add(counts.distance, Ordering::Relaxed);
         winding.fetch_add(counts.winding, Ordering::Relaxed);
         meter.step(Meter::NODES)
@@ -33,13 +32,12 @@ pub(super) fn fill(solid: &Solid, depth: &mut Blocks, meter: &Meter) -> Result<C
     Ok(Counts { distance: distance.into_inner(), winding: winding.into_inner() })
 }
 
-per_level! {
-    /// One block.
-    fn block = block_body(solid: &Solid, index: usize, out: &mut [f32]) -> Counts
+fn block(solid: &Solid, index: usize, out: &mut [f32]) -> Counts {
+    dispatch!(simd::level(), block_body(solid: &Solid, index: usize, out: &mut [f32]) -> Counts)
 }
 
 #[inline(always)]
-fn block_body(lanes: impl Lanes, solid: &Solid, index: usize, out: &mut [f32]) -> Counts {
+fn block_body(simd: impl Simd, solid: &Solid, index: usize, out: &mut [f32]) -> Counts {
     let mut counts = Counts::default();
     let (first, len) = solid.grid.block(index);
     let origin = solid.bvh.to_local(&solid.grid.node(first));
@@ -57,13 +55,13 @@ fn block_body(lanes: impl Lanes, solid: &Solid, index: usize, out: &mut [f32]) -
                     (origin[1] + j as f64 * step) as f32,
                     (origin[2] + k as f64 * step) as f32,
                 ];
-                let (d2, slot) = solid.bvh.nearest_f32(lanes, p, f32::INFINITY, near, &mut counts.distance);
+                let (d2, slot) = solid.bvh.nearest_f32(simd, p, f32::INFINITY, near, &mut counts.distance);
                 near = slot;
                 out[within([i, j, k])] = d2.sqrt() * to_cells;
             }
         }
     }
-    sign(lanes, solid, first, len, out, &mut counts.winding);
+    sign(simd, solid, first, len, out, &mut counts.winding);
     counts
 }
 
@@ -71,7 +69,7 @@ fn block_body(lanes: impl Lanes, solid: &Solid, index: usize, out: &mut [f32]) -
 /// surround points beyond its own box, and what reaches out of the grid is cut off (and capped) there.
 #[inline(always)]
 fn sign(
-    lanes: impl Lanes,
+    simd: impl Simd,
     solid: &Solid,
     first: [usize; 3],
     len: [usize; 3],
@@ -93,7 +91,7 @@ fn sign(
                     continue;
                 }
                 let p = grid.node([first[0] + i, first[1] + j, first[2] + k]);
-                let w = solid.winding.number_local(lanes, solid.winding.to_local(&p).map(|x| x as f32));
+                let w = solid.winding.number_local(simd, solid.winding.to_local(&p).map(|x| x as f32));
                 *evaluations += 1;
                 let mark = if w > 0.5 { Mark::Inside } else { Mark::Outside };
                 state[seed] = mark;

@@ -66,7 +66,7 @@ impl Rim {
                 } else {
                     let (start, len) = node.range[lane];
                     for e in &self.edges[start as usize..(start + len) as usize] {
-                        let gap = distance(center, e) - reach;
+                        let gap = (project(center, e) - center).norm() - reach;
                         if gap <= 0.0 {
                             return f64::INFINITY;
                         }
@@ -76,6 +76,33 @@ impl Rim {
             }
         }
         sum / (4.0 * PI)
+    }
+
+    /// The nearest point of a boundary edge, if it lies within `reach` (m).
+    pub(super) fn nearest(&self, p: &Point, reach: f64) -> Option<Point> {
+        let (mut best, mut found) = (reach, None);
+        let mut stack = if self.tree.nodes.is_empty() { vec![] } else { vec![0u32] };
+        while let Some(at) = stack.pop() {
+            let node = &self.tree.nodes[at as usize];
+            for (lane, &child) in node.child.iter().enumerate().filter(|(_, c)| **c != NONE) {
+                let g = &self.groups[at as usize][lane];
+                if (g.center - p).norm() - g.radius > best {
+                    continue;
+                }
+                if child & LEAF == 0 {
+                    stack.push(child);
+                    continue;
+                }
+                let (start, len) = node.range[lane];
+                for e in &self.edges[start as usize..(start + len) as usize] {
+                    let q = project(p, e);
+                    if (q - p).norm() < best {
+                        (best, found) = ((q - p).norm(), Some(q));
+                    }
+                }
+            }
+        }
+        found
     }
 }
 
@@ -92,10 +119,10 @@ impl Group {
     }
 }
 
-fn distance(p: &Point, e: &Edge) -> f64 {
+/// The nearest point of an edge.
+fn project(p: &Point, e: &Edge) -> Point {
     let d = e.b - e.a;
-    let t = ((p - e.a).dot(&d) / d.norm_squared()).clamp(0.0, 1.0);
-    (p - (e.a + d * t)).norm()
+    e.a + d * ((p - e.a).dot(&d) / d.norm_squared()).clamp(0.0, 1.0)
 }
 
 /// The edges of the boundary chain. Vertices at the same place count as one, so that a mesh that was not welded is no
