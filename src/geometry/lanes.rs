@@ -1,42 +1,170 @@
-//! Sixteen-lane `f32` arithmetic over plain arrays.
-//!
-//! The bodies are ordinary loops over `[f32; 16]`, which the compiler vectorises inside a function that
-//! [`dispatch`](super::simd::dispatch) compiled for an instruction set; whatever such a body calls must be
-//! `#[inline(always)]`, closures included. There is no fused multiply-add, so all sets give the same bits. Only what the compiler
-//! does not find by itself, the mask of a comparison, is taken from [`Simd`].
+//! Sixteen `f32` with operators, so that kernels over [`Simd`] read like the formulas that they are.
 
 pub(crate) use super::simd::LANES;
 use super::simd::Simd;
+use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// One value per lane.
+/// One value per lane, in memory.
 pub(crate) type F = [f32; LANES];
 
-/// Bit i is set where `values[i] < bound`.
-#[inline(always)]
-pub(crate) fn below<S: Simd>(simd: S, values: &F, bound: f32) -> u32 {
-    u32::from(simd.gt_bits(simd.splat(bound), simd.load(values)))
+/// Sixteen lanes in registers, with the proof of the instructions that work on them. Every operation is the IEEE one, so
+/// all instruction sets give the same bits.
+#[derive(Clone, Copy)]
+pub(crate) struct Lanes<S: Simd>(S, S::F);
+
+impl<S: Simd> Lanes<S> {
+    /// The same value in all lanes.
+    #[inline(always)]
+    pub(crate) fn splat(simd: S, value: f32) -> Self {
+        Self(simd, simd.splat(value))
+    }
+
+    /// Reads the lanes.
+    #[inline(always)]
+    pub(crate) fn load(simd: S, values: &F) -> Self {
+        Self(simd, simd.load(values))
+    }
+
+    /// Writes the lanes.
+    #[inline(always)]
+    pub(crate) fn store(self) -> F {
+        let mut out = [0.0; LANES];
+        self.0.store(self.1, &mut out);
+        out
+    }
+
+    /// The smaller one; the second operand when either is NaN.
+    #[inline(always)]
+    pub(crate) fn min(self, other: Self) -> Self {
+        Self(self.0, self.0.min(self.1, other.1))
+    }
+
+    /// The larger one; the second operand when either is NaN.
+    #[inline(always)]
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self(self.0, self.0.max(self.1, other.1))
+    }
+
+    /// Magnitude.
+    #[inline(always)]
+    pub(crate) fn abs(self) -> Self {
+        self.max(-self)
+    }
+
+    /// Square root.
+    #[inline(always)]
+    pub(crate) fn sqrt(self) -> Self {
+        Self(self.0, self.0.sqrt(self.1))
+    }
+
+    /// `x` where self <= bound, else `y`; `y` for NaN.
+    #[inline(always)]
+    pub(crate) fn at_most(self, bound: Self, x: Self, y: Self) -> Self {
+        Self(self.0, self.0.select_le(self.1, bound.1, x.1, y.1))
+    }
+
+    /// Bit i is set where lane i is less than `bound`.
+    #[inline(always)]
+    pub(crate) fn below(self, bound: f32) -> u32 {
+        u32::from(self.0.gt_bits(self.0.splat(bound), self.1))
+    }
 }
 
-/// The dot product of `p` with lane `i` of a vector.
-#[inline(always)]
-pub(crate) fn dot(p: [f32; 3], v: &[F; 3], i: usize) -> f32 {
-    p[0] * v[0][i] + p[1] * v[1][i] + p[2] * v[2][i]
+macro_rules! operator {
+    ($trait:ident $method:ident) => {
+        impl<S: Simd> $trait for Lanes<S> {
+            type Output = Self;
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self {
+                Self(self.0, self.0.$method(self.1, other.1))
+            }
+        }
+    };
+}
+operator!(Add add);
+operator!(Sub sub);
+operator!(Mul mul);
+operator!(Div div);
+
+impl<S: Simd> Neg for Lanes<S> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self::splat(self.0, 0.0) - self
+    }
 }
 
-/// `p` minus lane `i` of a vector.
+/// Three coordinates, or a vector, in each lane.
+pub(crate) type Vector<S> = [Lanes<S>; 3];
+
+/// Reads 16 vectors.
 #[inline(always)]
-pub(crate) fn minus(p: [f32; 3], v: &[F; 3], i: usize) -> [f32; 3] {
-    [p[0] - v[0][i], p[1] - v[1][i], p[2] - v[2][i]]
+pub(crate) fn load<S: Simd>(simd: S, v: &[F; 3]) -> Vector<S> {
+    [Lanes::load(simd, &v[0]), Lanes::load(simd, &v[1]), Lanes::load(simd, &v[2])]
 }
 
-/// The smaller one; a plain compare and select (one instruction), unlike `f32::min`.
+/// The same vector in all lanes.
 #[inline(always)]
-pub(crate) fn min(a: f32, b: f32) -> f32 {
-    if a < b { a } else { b }
+pub(crate) fn splat<S: Simd>(simd: S, v: [f32; 3]) -> Vector<S> {
+    [Lanes::splat(simd, v[0]), Lanes::splat(simd, v[1]), Lanes::splat(simd, v[2])]
 }
 
-/// The larger one; a plain compare and select.
+/// a - b.
 #[inline(always)]
-pub(crate) fn max(a: f32, b: f32) -> f32 {
-    if a > b { a } else { b }
+pub(crate) fn minus<S: Simd>(a: Vector<S>, b: Vector<S>) -> Vector<S> {
+    [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
+}
+
+/// a . b, summed from the left.
+#[inline(always)]
+pub(crate) fn dot<S: Simd>(a: Vector<S>, b: Vector<S>) -> Lanes<S> {
+    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::simd::{SimdLevel, dispatch};
+    use super::*;
+
+    /// Every operation on lanes i, with its scalar result.
+    fn all_body<S: Simd>(simd: S, a: &F, b: &F) -> Vec<F> {
+        let (x, y) = (Lanes::load(simd, a), Lanes::load(simd, b));
+        let zero = Lanes::splat(simd, 0.0);
+        let mut out: Vec<F> = [x + y, x - y, x * y, x / y, x.min(y), x.max(y), x.abs(), x.abs().sqrt(), -x]
+            .into_iter()
+            .map(Lanes::store)
+            .collect();
+        out.push(x.at_most(zero, y, x).store());
+        out.push(std::array::from_fn(|i| ((x.below(0.25) >> i) & 1) as f32));
+        out.push(dot([x, y, x], minus([y, y, x], [x, x, y])).store());
+        out
+    }
+
+    #[test]
+    fn every_operation_is_that_of_its_lane() {
+        let a: F = std::array::from_fn(|i| (i as f32 * 1.7).sin() * 3.0);
+        let mut b: F = std::array::from_fn(|i| (i as f32 * 0.9).cos() * 2.0);
+        b[3] = 0.0;
+        let want = |f: &dyn Fn(f32, f32) -> f32| -> F { std::array::from_fn(|i| f(a[i], b[i])) };
+        let table = [
+            want(&|x, y| x + y),
+            want(&|x, y| x - y),
+            want(&|x, y| x * y),
+            want(&|x, y| x / y),
+            want(&f32::min),
+            want(&f32::max),
+            want(&|x, _| x.abs()),
+            want(&|x, _| x.abs().sqrt()),
+            want(&|x, _| -x),
+            want(&|x, y| if x <= 0.0 { y } else { x }),
+            want(&|x, _| f32::from(u8::from(x < 0.25))),
+            want(&|x, y| x * (y - x) + y * (y - x) + x * (x - y)),
+        ];
+        for level in SimdLevel::ALL.into_iter().filter(|l| l.available()) {
+            let (a, b) = (&a, &b);
+            let got = dispatch!(level, all_body(a: &F, b: &F) -> Vec<F>);
+            // -0 and 0 are equal here, as they are to every kernel.
+            assert_eq!(got, table, "{level}");
+        }
+    }
 }

@@ -1,11 +1,8 @@
 //! The searches: 16 boxes or 16 triangles at a time.
 
-// Loops over lanes take part in many arrays; by index is what the vectoriser reads best.
-#![allow(clippy::needless_range_loop)]
-
 use super::{Bvh, Closest, NO_SLOT, nearer};
 use crate::geometry::Point;
-use crate::geometry::lanes::{F, LANES, below, dot, max, min, minus};
+use crate::geometry::lanes::{F, LANES, Lanes, dot, load, minus, splat};
 use crate::geometry::simd::{self, Simd, dispatch};
 use crate::geometry::wide::{LEAF, NONE, STACK};
 
@@ -67,41 +64,37 @@ impl Leaf {
 
 /// Squared distance from p to each box; never more than to what is in it.
 #[inline(always)]
-fn box_distances(node: &Node, p: [f32; 3]) -> F {
-    let mut out = [0.0; LANES];
-    for i in 0..LANES {
-        let d = minus(p, &node.center, i);
-        let x = max(dot(d, &node.axes[0], i).abs() - node.half[0][i], 0.0);
-        let y = max(dot(d, &node.axes[1], i).abs() - node.half[1][i], 0.0);
-        let z = max(dot(d, &node.axes[2], i).abs() - node.half[2][i], 0.0);
-        out[i] = x * x + y * y + z * z;
-    }
-    out
+fn box_distances<S: Simd>(simd: S, node: &Node, p: [f32; 3]) -> Lanes<S> {
+    let zero = Lanes::splat(simd, 0.0);
+    let d = minus(splat(simd, p), load(simd, &node.center));
+    let x = (dot(d, load(simd, &node.axes[0])).abs() - Lanes::load(simd, &node.half[0])).max(zero);
+    let y = (dot(d, load(simd, &node.axes[1])).abs() - Lanes::load(simd, &node.half[1])).max(zero);
+    let z = (dot(d, load(simd, &node.axes[2])).abs() - Lanes::load(simd, &node.half[2])).max(zero);
+    x * x + y * y + z * z
 }
 
 /// Squared distance from p to each triangle.
 #[inline(always)]
-fn triangle_distances(leaf: &Leaf, p: [f32; 3]) -> F {
-    let mut out = [0.0; LANES];
-    for i in 0..LANES {
-        let d = minus(p, &leaf.a, i);
-        let (x, y, z) = (dot(d, &leaf.u, i), dot(d, &leaf.v, i), dot(d, &leaf.n, i));
-        let (l, cx, cy) = (leaf.length[i], leaf.cx[i], leaf.cy[i]);
-        let ab = x - max(min(x, l), 0.0);
-        let ab2 = ab * ab + y * y;
-        let t = max(min((x * cx + y * cy) * leaf.inv_ac[i], 1.0), 0.0);
-        let (ex, ey) = (x - t * cx, y - t * cy);
-        let ac2 = ex * ex + ey * ey;
-        let (bx, fx) = (x - l, cx - l);
-        let s = max(min((bx * fx + y * cy) * leaf.inv_bc[i], 1.0), 0.0);
-        let (gx, gy) = (bx - s * fx, y - s * cy);
-        let bc2 = gx * gx + gy * gy;
-        // Inside when all three are positive; strict, so that a triangle without area (cy = 0) has no inside.
-        let inner = min(y, min(cy * x - cx * y, fx * y - cy * bx));
-        let edges = min(ab2, min(ac2, bc2));
-        out[i] = if inner > 0.0 { 0.0 } else { edges } + z * z;
-    }
-    out
+fn triangle_distances<S: Simd>(simd: S, leaf: &Leaf, p: [f32; 3]) -> Lanes<S> {
+    let (zero, one) = (Lanes::splat(simd, 0.0), Lanes::splat(simd, 1.0));
+    let d = minus(splat(simd, p), load(simd, &leaf.a));
+    let (x, y) = (dot(d, load(simd, &leaf.u)), dot(d, load(simd, &leaf.v)));
+    let z = dot(d, load(simd, &leaf.n));
+    let l = Lanes::load(simd, &leaf.length);
+    let (cx, cy) = (Lanes::load(simd, &leaf.cx), Lanes::load(simd, &leaf.cy));
+    let ab = x - x.min(l).max(zero);
+    let ab2 = ab * ab + y * y;
+    let t = ((x * cx + y * cy) * Lanes::load(simd, &leaf.inv_ac)).min(one).max(zero);
+    let (ex, ey) = (x - t * cx, y - t * cy);
+    let ac2 = ex * ex + ey * ey;
+    let (bx, fx) = (x - l, cx - l);
+    let s = ((bx * fx + y * cy) * Lanes::load(simd, &leaf.inv_bc)).min(one).max(zero);
+    let (gx, gy) = (bx - s * fx, y - s * cy);
+    let bc2 = gx * gx + gy * gy;
+    // Inside when all three are positive; strict, so that a triangle without area (cy = 0) has no inside.
+    let inner = y.min((cy * x - cx * y).min(fx * y - cy * bx));
+    let edges = ab2.min(ac2.min(bc2));
+    inner.at_most(zero, edges, zero) + z * z
 }
 
 /// Children still to be opened, nearest on top. Its size bounds the depth of any tree of [`crate::geometry::wide`].
@@ -124,20 +117,25 @@ impl Stack {
         Some(self.items[self.len])
     }
 
-    /// Pushes the children in `mask`, ordered so that the nearest is popped first.
+    /// Pushes the children whose key is below `bound`, ordered so that the smallest is popped first.
     #[inline(always)]
-    fn push(&mut self, mut mask: u32, distance2: &F, child: &[u32; LANES]) {
+    fn push<S: Simd>(&mut self, keys: Lanes<S>, bound: f32, node: &Node) {
+        let mut mask = keys.below(bound) & node.used;
+        if mask == 0 {
+            return;
+        }
+        let keys = keys.store();
         let base = self.len;
         while mask != 0 {
             let lane = (mask.trailing_zeros() as usize) & (LANES - 1);
             mask &= mask - 1;
-            let key = distance2[lane];
+            let key = keys[lane];
             let mut at = self.len;
             while at > base && self.items[at - 1].0 < key {
                 self.items[at] = self.items[at - 1];
                 at -= 1;
             }
-            self.items[at] = (key, child[lane]);
+            self.items[at] = (key, node.child[lane]);
             self.len += 1;
         }
     }
@@ -168,8 +166,7 @@ pub(super) fn nearest(
                 open_leaf(simd, bvh, p, at ^ LEAF, &mut best, tests);
             }
         } else if let Some(node) = bvh.nodes.get(at as usize) {
-            let d = box_distances(node, p);
-            stack.push(below(simd, &d, best.0) & node.used, &d, &node.child);
+            stack.push(box_distances(simd, node, p), best.0, node);
         }
     }
     best
@@ -180,9 +177,10 @@ pub(super) fn nearest(
 fn open_leaf(simd: impl Simd, bvh: &Bvh, p: [f32; 3], leaf: u32, best: &mut (f32, u32), tests: &mut u64) {
     let Some(data) = bvh.leaves.get(leaf as usize) else { return };
     *tests += LANES as u64;
-    let d = triangle_distances(data, p);
-    let mask = below(simd, &d, best.0) & data.used;
+    let d = triangle_distances(simd, data, p);
+    let mask = d.below(best.0) & data.used;
     if mask != 0 {
+        let d = d.store();
         let lane = smallest(mask, &d);
         *best = (d[lane], leaf * LANES as u32 + lane as u32);
     }
@@ -225,8 +223,9 @@ fn exact_body(simd: impl Simd, bvh: &Bvh, p: &Point, local: [f64; 3], start: Clo
         if at & LEAF != 0 {
             let leaf = at ^ LEAF;
             let Some(data) = bvh.leaves.get(leaf as usize) else { continue };
-            let d = triangle_distances(data, q);
-            let mut mask = below(simd, &d, bound) & data.used;
+            let d = triangle_distances(simd, data, q);
+            let mut mask = d.below(bound) & data.used;
+            let d = d.store();
             // The nearest one first: it shrinks the bound below most of the others.
             while mask != 0 {
                 let lane = smallest(mask, &d);
@@ -238,8 +237,7 @@ fn exact_body(simd: impl Simd, bvh: &Bvh, p: &Point, local: [f64; 3], start: Clo
                 bound = widened(best.distance / bvh.scale, margin);
             }
         } else if let Some(node) = bvh.nodes.get(at as usize) {
-            let d = box_distances(node, q);
-            stack.push(below(simd, &d, bound) & node.used, &d, &node.child);
+            stack.push(box_distances(simd, node, q), bound, node);
         }
     }
     best
@@ -252,22 +250,19 @@ pub(super) fn exact(bvh: &Bvh, p: &Point, local: [f64; 3], start: Closest) -> Cl
 
 /// Where a ray o + t d enters each box, or infinity. Boxes behind or beyond `limit` are missed.
 #[inline(always)]
-fn box_entries(node: &Node, o: [f32; 3], d: [f32; 3], limit: f32) -> F {
-    let mut out = [0.0; LANES];
-    for i in 0..LANES {
-        let q = minus(o, &node.center, i);
-        let (mut near, mut far) = (0.0f32, limit);
-        for k in 0..3 {
-            let (x, v) = (dot(q, &node.axes[k], i), dot(d, &node.axes[k], i));
-            let v = if v.abs() < 1e-12 { 1e-12 } else { v };
-            let h = node.half[k][i];
-            let (s, t) = ((-h - x) / v, (h - x) / v);
-            near = max(near, min(s, t));
-            far = min(far, max(s, t));
-        }
-        out[i] = if near <= far { near } else { f32::INFINITY };
+fn box_entries<S: Simd>(simd: S, node: &Node, o: [f32; 3], d: [f32; 3], limit: f32) -> Lanes<S> {
+    let (mut near, mut far) = (Lanes::splat(simd, 0.0), Lanes::splat(simd, limit));
+    let (q, d) = (minus(splat(simd, o), load(simd, &node.center)), splat(simd, d));
+    let least = Lanes::splat(simd, 1e-12);
+    for k in 0..3 {
+        let axis = load(simd, &node.axes[k]);
+        let (x, v, h) = (dot(q, axis), dot(d, axis), Lanes::load(simd, &node.half[k]));
+        let v = v.abs().at_most(least, least, v);
+        let (s, t) = ((-h - x) / v, (h - x) / v);
+        near = near.max(s.min(t));
+        far = far.min(s.max(t));
     }
-    out
+    near.at_most(far, near, Lanes::splat(simd, f32::INFINITY))
 }
 
 #[inline(always)]
@@ -281,8 +276,9 @@ fn ray_hit_body(simd: impl Simd, bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32
         if at & LEAF != 0 {
             let leaf = at ^ LEAF;
             let Some(data) = bvh.leaves.get(leaf as usize) else { continue };
-            let hit = ray_hits(data, o, d, facing);
-            let mut mask = below(simd, &hit, best) & data.used;
+            let hit = ray_hits(simd, data, o, d, facing);
+            let mut mask = hit.below(best) & data.used;
+            let hit = hit.store();
             while mask != 0 {
                 let lane = (mask.trailing_zeros() as usize) & (LANES - 1);
                 mask &= mask - 1;
@@ -291,8 +287,7 @@ fn ray_hit_body(simd: impl Simd, bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32
                 }
             }
         } else if let Some(node) = bvh.nodes.get(at as usize) {
-            let entry = box_entries(node, o, d, best);
-            stack.push(below(simd, &entry, best) & node.used, &entry, &node.child);
+            stack.push(box_entries(simd, node, o, d, best), best, node);
         }
     }
     (best, slot)
@@ -300,21 +295,21 @@ fn ray_hit_body(simd: impl Simd, bvh: &Bvh, o: [f32; 3], d: [f32; 3], limit: f32
 
 /// Where the ray meets each triangle that faces the right way (see [`Bvh::first_hit`]), or infinity.
 #[inline(always)]
-fn ray_hits(leaf: &Leaf, o: [f32; 3], d: [f32; 3], facing: f32) -> F {
-    let mut out = [0.0; LANES];
-    for i in 0..LANES {
-        let q = minus(o, &leaf.a, i);
-        let dn = dot(d, &leaf.n, i);
-        let t = -dot(q, &leaf.n, i) / dn;
-        let x = dot(q, &leaf.u, i) + t * dot(d, &leaf.u, i);
-        let y = dot(q, &leaf.v, i) + t * dot(d, &leaf.v, i);
-        let (l, cx, cy) = (leaf.length[i], leaf.cx[i], leaf.cy[i]);
-        let inner = min(y, min(cy * x - cx * y, (cx - l) * y - cy * (x - l)));
-        // A grazing ray or a triangle without area gives no hit.
-        let hit = (dn * facing > 1e-3) & (t >= 0.0) & (cy > 0.0) & (inner >= 0.0);
-        out[i] = if hit { t } else { f32::INFINITY };
-    }
-    out
+fn ray_hits<S: Simd>(simd: S, leaf: &Leaf, o: [f32; 3], d: [f32; 3], facing: f32) -> Lanes<S> {
+    let (zero, miss) = (Lanes::splat(simd, 0.0), Lanes::splat(simd, f32::INFINITY));
+    let (q, d) = (minus(splat(simd, o), load(simd, &leaf.a)), splat(simd, d));
+    let (u, v, n) = (load(simd, &leaf.u), load(simd, &leaf.v), load(simd, &leaf.n));
+    let dn = dot(d, n);
+    let t = -dot(q, n) / dn;
+    let (x, y) = (dot(q, u) + t * dot(d, u), dot(q, v) + t * dot(d, v));
+    let l = Lanes::load(simd, &leaf.length);
+    let (cx, cy) = (Lanes::load(simd, &leaf.cx), Lanes::load(simd, &leaf.cy));
+    let inner = y.min((cy * x - cx * y).min((cx - l) * y - cy * (x - l)));
+    // A grazing ray, a triangle without area, one behind, or a miss; NaN (of 0 / 0) misses too.
+    let hit = zero.at_most(t, t, miss);
+    let hit = zero.at_most(inner, hit, miss);
+    let hit = cy.at_most(zero, miss, hit);
+    (dn * Lanes::splat(simd, facing)).at_most(Lanes::splat(simd, 1e-3), miss, hit)
 }
 
 /// First triangle facing the right way that the ray meets before `limit`.

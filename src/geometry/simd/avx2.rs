@@ -67,6 +67,10 @@ impl Simd for Avx2 {
         both!(_mm256_mul_ps(a, b))
     }
     #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        both!(_mm256_div_ps(a, b))
+    }
+    #[inline(always)]
     fn min(self, a: Self::F, b: Self::F) -> Self::F {
         both!(_mm256_min_ps(a, b))
     }

@@ -59,6 +59,10 @@ impl Simd for Avx512 {
         op!(_mm512_mul_ps(a, b))
     }
     #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        op!(_mm512_div_ps(a, b))
+    }
+    #[inline(always)]
     fn min(self, a: Self::F, b: Self::F) -> Self::F {
         op!(_mm512_min_ps(a, b))
     }

@@ -1,7 +1,7 @@
 //! Sixteen `f32` lanes, three implementations, one answer.
 //!
 //! A kernel is written once over `Simd` and compiled three times (plain Rust, AVX2, AVX-512F). Every operation
-//! is an IEEE-exact one (add, subtract, multiply, square root, compare, exact integer work): no fused
+//! is an IEEE-exact one (add, subtract, multiply, divide, square root, compare, exact integer work): no fused
 //! multiply-add, no approximate reciprocal. The order of operations is that of the source, so all three give the
 //! same bits.
 
@@ -120,6 +120,7 @@ pub(crate) trait Simd: Copy {
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;
     fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    fn div(self, a: Self::F, b: Self::F) -> Self::F;
     /// a < b ? a : b
     fn min(self, a: Self::F, b: Self::F) -> Self::F;
     /// a > b ? a : b

@@ -44,6 +44,10 @@ impl Simd for Scalar {
         zip(a, b, |a, b| a * b)
     }
     #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        zip(a, b, |a, b| a / b)
+    }
+    #[inline(always)]
     fn min(self, a: Self::F, b: Self::F) -> Self::F {
         zip(a, b, |a, b| if a < b { a } else { b })
     }

@@ -1,10 +1,7 @@
 //! Evaluation of the winding-number tree: 16 moments or 16 triangles at a time.
 
-// Loops over lanes take part in many arrays; by index is what the vectoriser reads best.
-#![allow(clippy::needless_range_loop)]
-
 use super::Winding;
-use crate::geometry::lanes::{F, LANES, below, max, min};
+use crate::geometry::lanes::{F, LANES, Lanes, dot, load, minus, splat};
 use crate::geometry::simd::{self, Simd, dispatch};
 use crate::geometry::wide::{LEAF, NONE, STACK};
 use std::f32::consts::{FRAC_1_PI, FRAC_PI_2, FRAC_PI_4, PI};
@@ -52,79 +49,86 @@ impl Leaf {
 
 /// Adds each far child's moments to `sum`; returns the mask of near ones.
 #[inline(always)]
-fn far_field(simd: impl Simd, node: &Node, p: [f32; 3], sum: &mut F) -> u32 {
-    let mut excess = [0.0; LANES];
-    for i in 0..LANES {
-        let (x, y, z) = (node.center[0][i] - p[0], node.center[1][i] - p[1], node.center[2][i] - p[2]);
-        let (xx, yy, zz) = (x * x, y * y, z * z);
-        let r2 = xx + yy + zz;
-        let i2 = 1.0 / r2;
-        let first = node.n[0][i] * x + node.n[1][i] * y + node.n[2][i] * z;
-        let a = &node.a;
-        let second = a[0][i] * xx
-            + a[1][i] * yy
-            + a[2][i] * zz
-            + a[3][i] * (x * y)
-            + a[4][i] * (x * z)
-            + a[5][i] * (y * z);
-        let s = &node.s;
-        let third = xx * (s[0][i] * x + s[3][i] * y + s[4][i] * z)
-            + yy * (s[1][i] * y + s[5][i] * x + s[6][i] * z)
-            + zz * (s[2][i] * z + s[7][i] * x + s[8][i] * y)
-            + s[9][i] * (x * y * z);
-        let w = i2 * i2.sqrt() * (first + i2 * (second + i2 * third));
-        excess[i] = r2 - node.far2[i];
-        sum[i] += if excess[i] < 0.0 { 0.0 } else { w };
+fn far_field<S: Simd>(simd: S, node: &Node, p: [f32; 3], sum: &mut Lanes<S>) -> u32 {
+    let get = Constants(simd);
+    let [x, y, z] = minus(load(simd, &node.center), splat(simd, p));
+    let (xx, yy, zz) = (x * x, y * y, z * z);
+    let r2 = xx + yy + zz;
+    let i2 = Lanes::splat(simd, 1.0) / r2;
+    let first = dot(load(simd, &node.n), [x, y, z]);
+    let a = &node.a;
+    let second = get.at(&a[0]) * xx
+        + get.at(&a[1]) * yy
+        + get.at(&a[2]) * zz
+        + get.at(&a[3]) * (x * y)
+        + get.at(&a[4]) * (x * z)
+        + get.at(&a[5]) * (y * z);
+    let s = &node.s;
+    let third = xx * (get.at(&s[0]) * x + get.at(&s[3]) * y + get.at(&s[4]) * z)
+        + yy * (get.at(&s[1]) * y + get.at(&s[5]) * x + get.at(&s[6]) * z)
+        + zz * (get.at(&s[2]) * z + get.at(&s[7]) * x + get.at(&s[8]) * y)
+        + get.at(&s[9]) * (x * y * z);
+    let w = i2 * i2.sqrt() * (first + i2 * (second + i2 * third));
+    // Negative where the child is near; there w may be anything, NaN included.
+    let excess = r2 - get.at(&node.far2);
+    let zero = Lanes::splat(simd, 0.0);
+    *sum = *sum + zero.at_most(excess, w, zero);
+    excess.below(0.0) & node.used
+}
+
+/// Short names for constants and loads; a closure would not be inlined into the dispatched function.
+#[derive(Clone, Copy)]
+struct Constants<S>(S);
+
+impl<S: Simd> Constants<S> {
+    #[inline(always)]
+    fn at(self, values: &F) -> Lanes<S> {
+        Lanes::load(self.0, values)
     }
-    // Negative where the child is near.
-    below(simd, &excess, 0.0) & node.used
+
+    #[inline(always)]
+    fn of(self, value: f32) -> Lanes<S> {
+        Lanes::splat(self.0, value)
+    }
 }
 
 /// Adds each triangle's solid angle over 4 pi.
 #[inline(always)]
-fn near_field(leaf: &Leaf, p: [f32; 3], sum: &mut F) {
-    for i in 0..LANES {
-        let (a, b, c) = (seen(leaf, 0, i, p), seen(leaf, 1, i, p), seen(leaf, 2, i, p));
-        let (la, lb, lc) = (dot(a, a).sqrt(), dot(b, b).sqrt(), dot(c, c).sqrt());
-        let n = [b[1] * c[2] - b[2] * c[1], b[2] * c[0] - b[0] * c[2], b[0] * c[1] - b[1] * c[0]];
-        let den = la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb;
-        sum[i] += atan2(dot(a, n), den) * (0.5 * FRAC_1_PI);
-    }
-}
-
-/// Corner `k` of triangle `i` as seen from p.
-#[inline(always)]
-fn seen(leaf: &Leaf, k: usize, i: usize, p: [f32; 3]) -> [f32; 3] {
-    let c = &leaf.corner[k];
-    [c[0][i] - p[0], c[1][i] - p[1], c[2][i] - p[2]]
-}
-
-#[inline(always)]
-fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+fn near_field<S: Simd>(simd: S, leaf: &Leaf, p: [f32; 3], sum: &mut Lanes<S>) {
+    let p = splat(simd, p);
+    let a = minus(load(simd, &leaf.corner[0]), p);
+    let b = minus(load(simd, &leaf.corner[1]), p);
+    let c = minus(load(simd, &leaf.corner[2]), p);
+    let (la, lb, lc) = (dot(a, a).sqrt(), dot(b, b).sqrt(), dot(c, c).sqrt());
+    let n = [b[1] * c[2] - b[2] * c[1], b[2] * c[0] - b[0] * c[2], b[0] * c[1] - b[1] * c[0]];
+    let den = la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb;
+    *sum = *sum + atan2(simd, dot(a, n), den) * Lanes::splat(simd, 0.5 * FRAC_1_PI);
 }
 
 /// atan2 to about 3e-7 rad, 0 at the origin: one octant by the polynomial of Cephes' `atanf` (S. Moshier), the rest by
-/// symmetry. Branch-free, so that it vectorises.
+/// symmetry.
 #[inline(always)]
-pub(super) fn atan2(y: f32, x: f32) -> f32 {
+fn atan2<S: Simd>(simd: S, y: Lanes<S>, x: Lanes<S>) -> Lanes<S> {
+    let k = Constants(simd);
+    let (zero, one) = (k.of(0.0), k.of(1.0));
     let (ax, ay) = (x.abs(), y.abs());
-    let (big, small) = (max(ax, ay), min(ax, ay));
-    let upper = small > 0.414_213_56 * big;
-    let num = if upper { small - big } else { small };
-    let den = if upper { small + big } else { big };
-    let q = num / if den > 0.0 { den } else { 1.0 };
+    let (big, small) = (ax.max(ay), ax.min(ay));
+    let limit = k.of(0.414_213_56) * big;
+    let num = small.at_most(limit, small, small - big);
+    let den = small.at_most(limit, big, small + big);
+    let q = num / den.at_most(zero, one, den);
     let z = q * q;
-    let poly = ((8.053_744_5e-2 * z - 1.387_768_6e-1) * z + 1.997_771_1e-1) * z - 3.333_294_9e-1;
-    let r = poly * z * q + q + if upper { FRAC_PI_4 } else { 0.0 };
-    let r = if ay > ax { FRAC_PI_2 - r } else { r };
-    let r = if x < 0.0 { PI - r } else { r };
-    r.copysign(y)
+    let poly = ((k.of(8.053_744_5e-2) * z - k.of(1.387_768_6e-1)) * z + k.of(1.997_771_1e-1)) * z
+        - k.of(3.333_294_9e-1);
+    let r = poly * z * q + q + small.at_most(limit, zero, k.of(FRAC_PI_4));
+    let r = ay.at_most(ax, r, k.of(FRAC_PI_2) - r);
+    let r = zero.at_most(x, r, k.of(PI) - r);
+    zero.at_most(y, r, -r)
 }
 
 #[inline(always)]
 pub(super) fn number_body(simd: impl Simd, tree: &Winding, p: [f32; 3]) -> f64 {
-    let mut sum = [0.0; LANES];
+    let mut sum = Lanes::splat(simd, 0.0);
     let mut stack = [0u32; STACK];
     let mut len = usize::from(!tree.nodes.is_empty());
     while len > 0 {
@@ -132,7 +136,7 @@ pub(super) fn number_body(simd: impl Simd, tree: &Winding, p: [f32; 3]) -> f64 {
         let at = stack[len];
         if at & LEAF != 0 {
             if let Some(leaf) = tree.leaves.get((at ^ LEAF) as usize) {
-                near_field(leaf, p, &mut sum);
+                near_field(simd, leaf, p, &mut sum);
             }
         } else if let Some(node) = tree.nodes.get(at as usize) {
             let mut mask = far_field(simd, node, p, &mut sum);
@@ -144,10 +148,16 @@ pub(super) fn number_body(simd: impl Simd, tree: &Winding, p: [f32; 3]) -> f64 {
             }
         }
     }
-    sum.iter().map(|&x| f64::from(x)).sum()
+    sum.store().iter().map(|&x| f64::from(x)).sum()
 }
 
 /// Winding number at a local point.
 pub(super) fn number(tree: &Winding, p: [f32; 3]) -> f64 {
     dispatch!(simd::level(), number_body(tree: &Winding, p: [f32; 3]) -> f64)
+}
+
+#[cfg(test)]
+pub(super) fn atan2_of(y: f32, x: f32) -> f32 {
+    let simd = crate::geometry::simd::Scalar;
+    atan2(simd, Lanes::splat(simd, y), Lanes::splat(simd, x)).store()[0]
 }

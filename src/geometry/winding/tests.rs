@@ -93,7 +93,7 @@ proptest! {
     #[test]
     fn atan2_is_accurate_in_every_quadrant(x in -1.0f32..1.0, y in -1.0f32..1.0) {
         let want = f64::from(y).atan2(f64::from(x));
-        prop_assert!((f64::from(kernel::atan2(y, x)) - want).abs() < 6e-7);
+        prop_assert!((f64::from(kernel::atan2_of(y, x)) - want).abs() < 6e-7);
     }
 }
 
@@ -103,7 +103,7 @@ fn nothing_panics_on_what_is_no_surface() {
     assert_eq!(Winding::build(&TriMesh::default()).number(&p), 0.0);
     let dot = TriMesh { vertices: vec![p; 3], triangles: vec![[0, 1, 2]] };
     assert_eq!(Winding::build(&dot).number(&p), 0.0);
-    assert_eq!(kernel::atan2(0.0, 0.0), 0.0);
+    assert_eq!(kernel::atan2_of(0.0, 0.0), 0.0);
     let cube = Winding::build(&shapes::cuboid(Vec3::new(1.0, 1.0, 1.0)));
     for bad in [f64::NAN, f64::INFINITY, 1e300] {
         assert_eq!(cube.number(&Point::new(bad, 0.0, 0.0)), 0.0);
