@@ -52,6 +52,9 @@ fn main() {
         field.data.len() as f64 * 2e-6,
         started.elapsed().as_secs_f64()
     );
+    // As the scene compiler does.
+    let large = field.advise_large_pages();
+    println!("large pages: {large}");
     let object = ObjectShape::Field(Arc::new(field));
     let material = Material { stiffness: 1000.0, reference_area: 1e-4, damping: 2.0 };
     for points in [10_000u32, 35_000] {

@@ -2,11 +2,18 @@
 
 use hapticd::recording::{ClockKind, Header, Recorder, load};
 use hapticd::servo::record::{ServoState, TickRecord};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
 fn hapticd(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_hapticd")).args(args).output().unwrap()
+    hapticd_with_cache(Path::new(env!("CARGO_TARGET_TMPDIR")), args)
+}
+
+/// With the user's cache directory there instead of the developer's own.
+fn hapticd_with_cache(cache: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hapticd"));
+    command.env_remove("CACHE_DIRECTORY").env("XDG_CACHE_HOME", cache).args(args).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -204,4 +211,60 @@ fn demo_runs_and_its_summary_has_the_keys() {
     for word in ["missed deadlines", "wake error", "peak force", "real-time set-up", "units/µs"] {
         assert!(stdout.contains(word), "'{word}' is missing in:\n{stdout}");
     }
+}
+
+/// Entries of a cache directory.
+fn entries(dir: &Path) -> Vec<std::path::PathBuf> {
+    let mut all: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn simulate_keeps_fields_on_disk_and_a_run_from_them_is_the_same_bit_for_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, run) = (dir.path().join("cache"), dir.path().join("run.mcap"));
+    let shipped = |name: &str| format!("{}/config/{name}", env!("CARGO_MANIFEST_DIR"));
+    let (scene, hand) = (shipped("scenes/sphere.toml"), shipped("hands/press.toml"));
+    let simulate = || {
+        let args = ["simulate", &scene, "--hand", &hand, "--seconds", "0.5", "--out", run.to_str().unwrap()];
+        let out = hapticd_with_cache(&cache, &args);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        (std::fs::read(&run).unwrap(), text(&out.stdout))
+    };
+    let (built, said) = simulate();
+    assert!(!said.contains("note:"), "{said}");
+    let files = entries(&cache.join("hapticd"));
+    assert!(!files.is_empty(), "nothing was kept");
+    let written = |f: &Path| std::fs::metadata(f).map(|m| m.ino()).unwrap();
+    let before: Vec<u64> = files.iter().map(|f| written(f)).collect();
+    assert!(simulate().0 == built, "the run from the cache differs");
+    assert_eq!(files.iter().map(|f| written(f)).collect::<Vec<_>>(), before, "built again");
+    // A damaged file is found, said, and replaced.
+    let good = std::fs::read(&files[0]).unwrap();
+    let mut bad = good.clone();
+    let last = bad.len() - 1;
+    bad[last] ^= 0x40;
+    std::fs::write(&files[0], &bad).unwrap();
+    let (again, said) = simulate();
+    assert!(again == built, "the run after the damage differs");
+    assert!(said.contains("note:") && said.contains("damaged"), "{said}");
+    assert!(std::fs::read(&files[0]).unwrap() == good);
+    // A place that is none: it runs and says so.
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let args = ["simulate", &scene, "--hand", &hand, "--seconds", "0.5", "--out", run.to_str().unwrap()];
+    let out = hapticd_with_cache(&file, &args);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("note: built fields are not cached"), "{}", text(&out.stdout));
+    assert!(std::fs::read(&run).unwrap() == built);
+}
+
+#[test]
+fn demo_keeps_its_field_on_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let args = ["demo", "--seconds", "0.1", "--out", out.to_str().unwrap()];
+    let said = [0, 1].map(|_| text(&hapticd_with_cache(dir.path(), &args).stdout));
+    assert_eq!(said.map(|s| s.contains("from the disk cache")), [false, true]);
 }

@@ -1,5 +1,7 @@
 //! The control plane of the real daemon: bad input of every kind, sessions, transactions, descriptors, datagrams.
 
+#[path = "control/cache.rs"]
+mod cache;
 mod daemon;
 
 use daemon::{Daemon, Raw, add_cube, code, cube_file, refused, wait_for};

@@ -8,7 +8,8 @@ pub mod stats;
 
 use super::calibrate::calibrate;
 use super::plot::{draw, reduce::Columns};
-use super::progress::Bar;
+use super::{fields, progress::Bar};
+use crate::config::Config;
 use crate::recording::{ClockKind, Header, Recorder, Recording};
 use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
@@ -52,9 +53,10 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     let bar = Bar::new("building the scene");
-    let built = scene::build(&args.out, &bar);
+    let built = scene::build(&args.out, &fields::compiler(&Config::default()), &bar);
     bar.finish();
     let built = built?;
+    fields::say(&built.report);
     let facts = report::Facts::of(&built)?;
     println!("{facts}");
     let Some(calibration) = calibrate(&built.snapshot) else { bail!("the scene takes no work to query") };
@@ -98,6 +100,7 @@ mod tests {
     use crate::contact::{ObjectShape, ToolShape};
     use crate::device::registry::{OpenOptions, Registry};
     use crate::geometry::field::build::Silent;
+    use crate::scene::compile::Compiler;
     use crate::servo::handle::{ServoCommand, ServoConfig, channel};
     use crate::servo::record::{Fault, ServoState};
     use crate::servo::run::VirtualServo;
@@ -106,7 +109,7 @@ mod tests {
     #[test]
     fn the_scene_is_as_large_and_the_hand_as_busy_as_promised() {
         let dir = tempfile::tempdir().unwrap();
-        let built = scene::build(dir.path(), &Silent).unwrap();
+        let built = scene::build(dir.path(), &Compiler::new(1 << 30), &Silent).unwrap();
         let ToolShape::Shell(shell) = &built.snapshot.tool.shape else { panic!("the pin is no shell") };
         assert!(shell.len >= 5000, "{} points", shell.len);
         let ObjectShape::Field(field) = &built.snapshot.objects[0].shape;

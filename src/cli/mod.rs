@@ -7,6 +7,7 @@ pub mod devices;
 pub mod doctor;
 pub mod evaluate;
 pub mod exit;
+pub mod fields;
 pub mod inspect;
 pub mod plot;
 pub mod progress;

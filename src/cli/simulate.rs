@@ -3,13 +3,12 @@
 use super::demo::stats::{Quantiles, Stats};
 use super::progress::Bar;
 use super::simulation::Simulation;
-use super::{exit, settings};
+use super::{exit, fields, settings};
 use crate::config::Config;
 use crate::device::registry::{OpenOptions, Registry};
 use crate::device::simulated::HandScript;
 use crate::device::{Device, Lifecycle};
 use crate::recording::{ClockKind, Header, Recorder};
-use crate::scene::compile::Compiler;
 use crate::scene::file;
 use crate::scene::model::Limits;
 use crate::servo::handle::{ServoCommand, ServoConfig};
@@ -85,14 +84,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         println!("{name}: {report}");
     }
     let servo = ServoConfig { budget_units: args.budget_units, ..settings::servo(&config) };
-    let compiler = Arc::new(Compiler::new(config.scene.memory_cap()));
+    let compiler = Arc::new(fields::compiler(&config));
     let bar = Bar::new("building fields");
     let simulation = Simulation::new(loaded.scene, &loaded.motions, compiler, device, servo, &bar);
     bar.finish();
     let mut simulation = simulation?;
-    for (_, warning) in &simulation.report().warnings {
-        println!("warning: {warning}");
-    }
+    fields::say(simulation.report());
 
     let mut recorder = match &args.out {
         Some(path) => Some(Recorder::create(path, &header(&args, &device_name))?),

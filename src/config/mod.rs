@@ -3,6 +3,7 @@
 //! `config/hapticd.toml` documents every key; a test holds it and the defaults together. [`source`] is the
 //! reader underneath, which scene files use too.
 
+pub mod places;
 mod sections;
 pub mod source;
 #[cfg(test)]

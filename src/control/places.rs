@@ -1,33 +1,15 @@
-//! Directories of the daemon: given, or those of systemd, or those of the user. What cannot be used is said and done
-//! without.
+//! The daemon's directories. What cannot be used is said and done without.
 
 use super::status::StatusBoard;
-use crate::config::Config;
+use crate::config::{Config, places};
 use crate::scene::compile::Compiler;
-use std::path::{Path, PathBuf};
-
-/// The first of: the configured directory, systemd's, the user's.
-fn choose(given: Option<&Path>, systemd: &str, xdg: &str, fallback: &str) -> Option<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let first = |dirs: PathBuf| dirs.to_string_lossy().split(':').next().map(PathBuf::from);
-    given
-        .map(Path::to_path_buf)
-        .or_else(|| variable(systemd).and_then(first))
-        .or_else(|| variable(xdg).map(|d| d.join("hapticd")))
-        .or_else(|| variable("HOME").map(|d| d.join(fallback).join("hapticd")))
-}
-
-/// Makes the directory and checks that files can be made in it.
-fn usable(dir: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(dir)?;
-    tempfile::tempfile_in(dir).map(drop)
-}
+use std::path::PathBuf;
 
 /// Where recordings go; `None`, with a warning, when nowhere.
-pub fn recordings(given: Option<&Path>, board: &StatusBoard) -> Option<PathBuf> {
-    let dir = choose(given, "STATE_DIRECTORY", "XDG_STATE_HOME", ".local/state")?;
-    match usable(&dir) {
-        Ok(()) => Some(dir),
+pub fn recordings(config: &Config, board: &StatusBoard) -> Option<PathBuf> {
+    let dir = places::recordings(config)?;
+    match std::fs::create_dir_all(&dir).and_then(|()| tempfile::tempfile_in(&dir)) {
+        Ok(_) => Some(dir),
         Err(e) => {
             board.warn(format!("no recordings and no dumps: {} cannot be written: {e}", dir.display()));
             None
@@ -35,17 +17,12 @@ pub fn recordings(given: Option<&Path>, board: &StatusBoard) -> Option<PathBuf> 
     }
 }
 
-/// The compiler with its disk cache; without one, and with a warning, when the cache cannot be written.
+/// The compiler with its disk cache; with less of it, and a warning, where it cannot be used.
 pub fn compiler(config: &Config, board: &StatusBoard) -> Compiler {
-    let cap = config.scene.memory_cap();
-    let dir = choose(config.cache.dir.as_deref(), "CACHE_DIRECTORY", "XDG_CACHE_HOME", ".cache");
-    if let Some(dir) = dir.filter(|_| config.cache.size_mb > 0)
-        && let Err(e) = usable(&dir)
-    {
-        board.warn(format!(
-            "fields are not kept on disk: the cache {} cannot be written: {e}; scenes are built anew each time",
-            dir.display()
-        ));
+    let (compiler, note) =
+        Compiler::kept(config.scene.memory_cap(), places::cache(config), config.cache.size_mb << 20);
+    if let Some(note) = note {
+        board.warn(note.to_string());
     }
-    Compiler::new(cap)
+    compiler
 }

@@ -99,6 +99,9 @@ pub fn install(wake_fd: i32) -> nix::Result<()> {
         // SAFETY: as above.
         unsafe { sigaction(signal, &abort) }?;
     }
+    // A recording that reaches a file size limit is an error of that file, not the end of the daemon.
+    // SAFETY: nothing is called.
+    unsafe { sigaction(Signal::SIGXFSZ, &act(SigHandler::SigIgn, SaFlags::empty())) }?;
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         panicked();

@@ -104,7 +104,7 @@ pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) 
     let sessions = Arc::new(Sessions::default());
     let udp_socket = udp::open(config.control.udp_port)?;
     let udp_address = udp_socket.local_addr()?;
-    let recordings_dir = places::recordings(config.recordings.dir.as_deref(), &board);
+    let recordings_dir = places::recordings(config, &board);
     let cap = config.recordings.size_mb << 20;
     let recordings = Arc::new(Recordings::new(recordings_dir, cap, &config.device.name));
     let dumps = recordings.clone();

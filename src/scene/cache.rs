@@ -139,6 +139,8 @@ pub struct Cache {
     dir: PathBuf,
     cap: u64,
     mode: Mode,
+    /// Why it does less than asked.
+    note: Option<CacheNote>,
 }
 
 impl Cache {
@@ -150,20 +152,20 @@ impl Cache {
         let listed = made.and_then(|()| fs::read_dir(&dir).map(drop));
         if let Err(e) = listed {
             let note = CacheNote::Off { dir: dir.clone(), cause: e.to_string() };
-            return (Self { dir, cap, mode: Mode::Off }, Some(note));
+            return (Self { dir, cap, mode: Mode::Off, note: Some(note.clone()) }, Some(note));
         }
         if let Err(e) = unfinished(&dir).and_then(|mut f| f.write_all(b"?")) {
             let note = CacheNote::ReadOnly { dir: dir.clone(), cause: e.to_string() };
-            return (Self { dir, cap, mode: Mode::ReadOnly }, Some(note));
+            return (Self { dir, cap, mode: Mode::ReadOnly, note: Some(note.clone()) }, Some(note));
         }
-        let cache = Self { dir, cap, mode: Mode::ReadWrite };
+        let cache = Self { dir, cap, mode: Mode::ReadWrite, note: None };
         cache.sweep();
         (cache, None)
     }
 
     /// A cache that holds nothing and keeps nothing.
     pub fn none() -> Self {
-        Self { dir: PathBuf::new(), cap: 0, mode: Mode::Off }
+        Self { dir: PathBuf::new(), cap: 0, mode: Mode::Off, note: None }
     }
 
     /// The file of an entry.

@@ -4,10 +4,12 @@
 //! so that publishing costs O(objects). Runs off the servo thread; nothing here is real-time safe.
 
 mod key;
+mod memory;
 mod store;
 #[cfg(test)]
 mod tests;
 
+use super::cache::{Cache, CacheNote, Source};
 use super::model::{GeometryDef, Object, Scene, ToolDef, ToolGeometry};
 use super::snapshot::{Snapshot, SnapshotObject, Tool};
 use crate::contact::vps::{PointShell, ShellParams};
@@ -16,6 +18,7 @@ use crate::geometry::field::build::{FieldError, FieldParams, FieldReport, Progre
 use crate::geometry::{TriMesh, Vec3};
 use key::{GeometryKey, ToolKey};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Built, Store};
 
@@ -28,12 +31,14 @@ const THIN_CELLS: f64 = 2.0;
 pub enum CompileError {
     /// The scene would not fit.
     #[error(
-        "the scene needs about {needed} bytes, more than the memory cap of {cap}; largest part: {largest}; \
-         choose larger cells, or raise scene.memory_cap_mb"
+        "the scene needs about {needed} bytes, {working} of them while it is built, more than the memory cap of \
+         {cap}; largest part: {largest}; choose larger cells, or raise scene.memory_cap_mb"
     )]
     Memory {
-        /// Estimate of the whole scene, bytes.
+        /// Estimate of the whole scene and its build, bytes.
         needed: u64,
+        /// What only the build takes, this one and those that run at the same time, bytes.
+        working: u64,
         /// The cap, bytes.
         cap: u64,
         /// Its largest part, with its size.
@@ -73,20 +78,36 @@ pub struct CompileReport {
     pub loaded: usize,
     /// Bytes of the compiled scene's geometry and of the model's meshes.
     pub bytes: u64,
-    /// What the user should know, by geometry identifier.
+    /// What the user should know about the scene's geometries, by geometry identifier.
     pub warnings: Vec<(u32, String)>,
+    /// What went wrong with the disk cache; the compilation did without.
+    pub cache_notes: Vec<CacheNote>,
 }
 
 /// Compiles scenes. Shared by reference; the cache is behind a lock that is not held during builds.
 pub struct Compiler {
     cap: u64,
+    disk: Cache,
     store: Mutex<Store>,
 }
 
 impl Compiler {
-    /// A compiler whose scenes may take up to `cap` bytes of fields, shells and meshes.
+    /// A compiler whose scenes, and the builds that make them, may take up to `cap` bytes together. What an older scene
+    /// alone uses comes on top until the servo has left it.
     pub fn new(cap: u64) -> Self {
-        Self { cap, store: Mutex::new(Store::default()) }
+        Self::with_cache(cap, Cache::none())
+    }
+
+    /// The same, with fields kept on disk.
+    pub fn with_cache(cap: u64, disk: Cache) -> Self {
+        Self { cap, disk, store: Mutex::new(Store::default()) }
+    }
+
+    /// The same, with fields kept in up to `size` bytes of files in `dir`, `None` for nowhere. The note says how far the
+    /// directory cannot be used.
+    pub fn kept(cap: u64, dir: Option<PathBuf>, size: u64) -> (Self, Option<CacheNote>) {
+        let (disk, note) = dir.map_or((Cache::none(), None), |dir| Cache::open(dir, size));
+        (Self::with_cache(cap, disk), note)
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
@@ -106,7 +127,7 @@ impl Compiler {
     /// current pool what is not cached; `progress` counts thousandths of a geometry.
     ///
     /// # Errors
-    /// [`CompileError`]; the memory estimate is checked before anything is built.
+    /// [`CompileError`]; the estimate of memory, that of the build included, is checked before anything is built.
     pub fn compile_reported(
         &self,
         scene: &Scene,
@@ -115,7 +136,7 @@ impl Compiler {
         let mut report = CompileReport::default();
         let wanted = wanted(scene);
         let tool_key = ToolKey::of(scene.tool());
-        self.check_memory(scene, &wanted, tool_key.as_ref())?;
+        let _reserved = self.reserve(scene, &wanted, tool_key.as_ref())?;
 
         let missing = wanted.keys().filter(|k| !self.store().has(k)).count() as u64;
         let mut at = 0;
@@ -131,19 +152,24 @@ impl Compiler {
                 None => {
                     let part = Part { whole: progress, at, of: missing.max(at + 1) };
                     at += 1;
-                    let one = Built::new(want, &part).map_err(|error| match error {
+                    let made = Built::new(want, &self.disk, &part, &mut report.cache_notes);
+                    let (one, source) = made.map_err(|error| match error {
                         FieldError::Cancelled => CompileError::Cancelled,
                         error => {
                             CompileError::Field { id: def.meta.id, label: def.mesh.label.clone(), error }
                         }
                     })?;
-                    report.built += 1;
+                    match source {
+                        Source::Built => report.built += 1,
+                        Source::Disk => report.loaded += 1,
+                    }
                     self.store().put(key.clone(), Arc::new(one))
                 }
             };
             report.warnings.extend(thin(def, &one.report).map(|text| (def.meta.id, text)));
             built.insert(key.clone(), one);
         }
+        report.cache_notes.dedup();
         if progress.cancelled() {
             return Err(CompileError::Cancelled);
         }
@@ -153,36 +179,11 @@ impl Compiler {
         if let ToolShape::Shell(shell) = &tool.shape {
             report.bytes += shell.memory_bytes() as u64;
         }
-        self.store().shrink(self.cap, &built);
+        self.store().shrink(self.cap, |key| built.contains_key(key));
         let mapping = scene.mapping();
         let snapshot =
             Snapshot::new(scene.revision(), tool, objects, mapping.device_in_scene, mapping.workspace_scale);
         Ok((snapshot, report))
-    }
-
-    /// Refuses a scene whose geometry would not fit, before anything is built.
-    fn check_memory(
-        &self,
-        scene: &Scene,
-        wanted: &Wanted<'_>,
-        tool: Option<&ToolKey>,
-    ) -> Result<(), CompileError> {
-        let store = self.store();
-        let mut needed = scene.mesh_bytes() + tool.map_or(0, ToolKey::bytes);
-        let mut largest = (0, String::from("the meshes themselves"));
-        for (key, want) in wanted {
-            let def = want.def;
-            let bytes =
-                store.peek(key).map_or_else(|| key::estimate(def, &want.scale, &want.params), |b| b.bytes());
-            needed = needed.saturating_add(bytes);
-            if bytes > largest.0 {
-                largest = (bytes, format!("geometry {} ({}), {bytes} bytes", def.meta.id, def.mesh.label));
-            }
-        }
-        if needed <= self.cap {
-            return Ok(());
-        }
-        Err(CompileError::Memory { needed, cap: self.cap, largest: largest.1 })
     }
 
     fn tool(

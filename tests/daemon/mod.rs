@@ -86,7 +86,7 @@ impl Daemon {
         command.spawn().expect("starts")
     }
 
-    fn wait_ready(&mut self) {
+    pub fn wait_ready(&mut self) {
         let socket = self.socket();
         let until = Instant::now() + PATIENCE;
         while Client::connect(Some(&socket), "ready?", None).is_err() {

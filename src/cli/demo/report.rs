@@ -16,6 +16,7 @@ pub struct Facts {
     points: usize,
     nodes: [u32; 3],
     bytes: u64,
+    loaded: bool,
 }
 
 impl Facts {
@@ -34,18 +35,20 @@ impl Facts {
             points: shell.len,
             nodes: field.dims,
             bytes: built.report.bytes,
+            loaded: built.report.loaded > 0,
         })
     }
 }
 
 impl std::fmt::Display for Facts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { triangles, points, nodes: [x, y, z], bytes } = self;
+        let Self { triangles, points, nodes: [x, y, z], bytes, loaded } = self;
         write!(
             f,
-            "pin: {} triangles, {points} points; hole: {} triangles, field of {x} x {y} x {z}; {:.1} MB",
+            "pin: {} triangles, {points} points; hole: {} triangles, field of {x} x {y} x {z}{}; {:.1} MB",
             triangles[0],
             triangles[1],
+            if *loaded { " from the disk cache" } else { "" },
             *bytes as f64 / 1e6
         )
     }

@@ -18,8 +18,6 @@ pub const POINTS: u32 = 6000;
 const CELL: f64 = 1.25e-3;
 /// How far the pin is in at the start, m; the shank is 200 mm long, so that the head meets the block after 20 mm more.
 const INSERTED: f64 = 0.180;
-/// Memory that the demo may take, bytes.
-const MEMORY: u64 = 1 << 30;
 
 /// What was built.
 pub struct Built {
@@ -35,7 +33,7 @@ pub struct Built {
 ///
 /// # Errors
 /// A file that cannot be written or read, or a build that fails or is cancelled.
-pub fn build(dir: &Path, progress: &dyn Progress) -> anyhow::Result<Built> {
+pub fn build(dir: &Path, compiler: &Compiler, progress: &dyn Progress) -> anyhow::Result<Built> {
     let hole_shape = HoleShape::default();
     let pin_shape = PinShape::default();
     // The hand holds the pin in the middle of its shank: there a press is all force and little torque.
@@ -91,7 +89,7 @@ pub fn build(dir: &Path, progress: &dyn Progress) -> anyhow::Result<Built> {
         },
     ];
     let (scene, _) = Scene::default().apply(DAEMON, &edits)?;
-    let (snapshot, report) = Compiler::new(MEMORY).compile_reported(&scene, progress)?;
+    let (snapshot, report) = compiler.compile_reported(&scene, progress)?;
     Ok(Built { snapshot, report, triangles })
 }
 

@@ -17,7 +17,7 @@ use crate::protocol::edit::{Edit as Wire, MeshSource};
 use crate::protocol::messages::{Committed, Created, Transaction};
 use crate::protocol::rpc::{RpcError, codes};
 use crate::scene::compile::{CompileError, CompileReport, Compiler};
-use crate::scene::model::{Edit, Scene, SourceMesh};
+use crate::scene::model::{Edit, Object, Scene, SourceMesh};
 use crate::scene::snapshot::Snapshot;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -175,8 +175,9 @@ impl SceneService {
         let base = self.scene();
         let (next, applied) = base.apply(owner, &make(&base)?).map_err(|e| convert::refusal(&e))?;
         let compiled = if builds { self.build(&next, progress)? } else { self.compile(&next, progress)? };
+        let warnings = notes(&compiled.1, &base, &next);
         let mut stands = self.lock();
-        let ((snapshot, report), next, applied) = if stands.revision() == base.revision() {
+        let ((snapshot, _), next, applied) = if stands.revision() == base.revision() {
             (compiled, next, applied)
         } else {
             // Somebody committed meanwhile. What was built is cached, so this is quick.
@@ -186,7 +187,6 @@ impl SceneService {
         let moving = moving(&next);
         *stands = next;
         self.publish.publish(Box::new(snapshot), moving);
-        let warnings = report.warnings.into_iter().map(|(_, w)| w).collect();
         Ok((applied.revision, applied.ids, warnings))
     }
 
@@ -203,7 +203,11 @@ impl SceneService {
     }
 
     fn compile(&self, scene: &Scene, progress: &dyn Progress) -> Result<Compiled, RpcError> {
-        self.compiler.compile_reported(scene, progress).map_err(|e| failure(&e))
+        let compiled = self.compiler.compile_reported(scene, progress).map_err(|e| failure(&e))?;
+        for note in &compiled.1.cache_notes {
+            tracing::warn!("{note}");
+        }
+        Ok(compiled)
     }
 
     fn load(
@@ -263,6 +267,16 @@ fn failure(e: &CompileError) -> RpcError {
         CompileError::Field { .. } | CompileError::Tool { .. } => codes::REJECTED,
     };
     RpcError::new(code, e.to_string())
+}
+
+/// What the author of a change should know: about geometry that it brings in, and about the disk cache.
+fn notes(report: &CompileReport, before: &Scene, after: &Scene) -> Vec<String> {
+    let known = |o: &Object| {
+        before.objects().any(|b| (b.geometry, b.scale, b.params) == (o.geometry, o.scale, o.params))
+    };
+    let news = |id: u32| after.objects().any(|o| o.geometry == id && !known(o));
+    let warnings = report.warnings.iter().filter(|(id, _)| news(*id)).map(|(_, text)| text.clone());
+    warnings.chain(report.cache_notes.iter().map(ToString::to_string)).collect()
 }
 
 fn moving(scene: &Scene) -> Vec<Moving> {

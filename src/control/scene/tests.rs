@@ -127,7 +127,7 @@ fn whatever_fails_changes_and_publishes_nothing() {
 
 #[test]
 fn a_scene_over_the_memory_cap_is_refused_before_it_is_built() {
-    let (s, log) = service(100_000);
+    let (s, log) = service(200_000);
     let t = edits(vec![load("cube", 256), material("wood", 500.0), object("a", false)]);
     let e = s.transact(7, &t, Some(cube()), &Silent).unwrap_err();
     assert_eq!(e.code, codes::LIMIT);

@@ -13,6 +13,7 @@ use crate::geometry::bvh::Bvh;
 use crate::geometry::winding::Winding;
 use crate::geometry::{Point, TriMesh};
 use grid::{Blocks, Grid};
+pub use grid::{Needs, needs};
 use meter::Meter;
 use rim::Rim;
 
@@ -123,7 +124,7 @@ pub const MAX_BYTES: u64 = 1 << 32;
 ///    winding number is one half closes it, and the distance becomes that to the closer of mesh and cap. After that
 ///    neighbouring nodes differ by at most one cell.
 ///
-/// While it runs it takes another 4 bytes a node.
+/// [`needs`] says how much memory it takes.
 ///
 /// # Errors
 /// [`FieldError`]: an empty mesh, parameters or vertices that are no use, a grid over [`MAX_BYTES`], or cancelled (within

@@ -1,6 +1,6 @@
 //! Fields in the cache.
 
-use super::{Cache, CacheNote, Key, Lookup};
+use super::{Cache, CacheNote, Key, Lookup, Mode};
 use crate::geometry::field::Field;
 use crate::geometry::field::build::{self, FieldError, FieldParams, FieldReport, Progress, Resolution};
 use crate::geometry::{Point, TriMesh};
@@ -113,7 +113,8 @@ pub fn decode_field(bytes: &[u8]) -> Option<(Field, FieldReport)> {
 }
 
 impl Cache {
-    /// The field of a mesh: from the cache, or built and put there. Notes say what went wrong with the cache on the way.
+    /// The field of a mesh: from the cache, or built and put there. Notes say what went wrong with the cache on the way,
+    /// and that a field just built is not kept.
     ///
     /// # Errors
     /// Those of [`build::build`]; the cache causes none.
@@ -124,6 +125,11 @@ impl Cache {
         progress: &dyn Progress,
         notes: &mut Vec<CacheNote>,
     ) -> Result<(Field, FieldReport, Source), FieldError> {
+        if self.mode == Mode::Off {
+            let (field, report) = build::build(mesh, params, progress)?;
+            notes.extend(self.note.clone());
+            return Ok((field, report, Source::Built));
+        }
         let key = field_key(mesh, params);
         match self.get(&key) {
             Lookup::Hit(bytes) => match decode_field(&bytes) {
@@ -134,7 +140,10 @@ impl Cache {
             Lookup::Bad(note) => notes.push(note),
         }
         let (field, report) = build::build(mesh, params, progress)?;
-        notes.extend(self.put(&key, &encode_field(&field, &report)).err());
+        match &self.note {
+            Some(note) => notes.push(note.clone()),
+            None => notes.extend(self.put(&key, &encode_field(&field, &report)).err()),
+        }
         Ok((field, report, Source::Built))
     }
 }

@@ -1,8 +1,12 @@
 //! Cache keys and size estimates.
 
+use super::Want;
 use crate::geometry::Vec3;
-use crate::geometry::field::build::{FieldParams, Resolution};
+use crate::geometry::field::build::{self, FieldParams, Needs, Resolution};
 use crate::scene::model::{GeometryDef, Method, ToolDef, ToolGeometry};
+
+/// Working memory for a point of a shell: ten candidates and their neighbourhoods, in vectors that grow.
+const SAMPLING: u64 = 8000;
 
 /// Everything that decides a field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,26 +59,23 @@ impl ToolKey {
     pub(super) fn bytes(&self) -> u64 {
         super::store::shell_bytes(self.points as usize)
     }
+
+    /// Estimate of what its sampling takes beside it, bytes.
+    pub(super) fn working(&self) -> u64 {
+        SAMPLING * u64::from(self.points)
+    }
 }
 
 fn bits(scale: &Vec3) -> [u64; 3] {
     [scale.x.to_bits(), scale.y.to_bits(), scale.z.to_bits()]
 }
 
-/// Estimate of a field's bytes from the box of its mesh; never below what the build takes.
-pub(super) fn estimate(def: &GeometryDef, scale: &Vec3, params: &FieldParams) -> u64 {
-    let Some((lo, hi)) = def.mesh.mesh.bounds() else { return 0 };
-    field_bytes(&(hi - lo).component_mul(&scale.abs()), params)
-}
-
-fn field_bytes(extent: &Vec3, params: &FieldParams) -> u64 {
-    let cell = match params.resolution {
-        Resolution::Cell(cell) => cell,
-        Resolution::Longest(n) => extent.max() / f64::from(n),
-        Resolution::MemoryCap(bytes) => return bytes,
-    };
-    // Nodes: cells across the box, one more, the padding on both sides and one for rounding.
-    let nodes = extent.iter().map(|e| (e / cell).ceil() + 2.0 + 2.0 * f64::from(params.padding));
-    let bytes = 2.0 * nodes.product::<f64>();
-    if bytes.is_finite() { bytes as u64 } else { u64::MAX }
+/// Estimate of what a field and its build take; never below it for a mesh without holes.
+pub(super) fn needs(want: &Want<'_>) -> Needs {
+    let mesh = &want.def.mesh.mesh;
+    let Some((lo, hi)) = mesh.bounds() else { return Needs { field: 0, working: 0 } };
+    let size = (hi - lo).component_mul(&want.scale.abs());
+    let needs = build::needs(&size, mesh.triangles.len(), &want.params);
+    // Its scaled copy, and the bytes that the disk cache's key is made from.
+    Needs { working: needs.working.saturating_add(2 * want.def.mesh.bytes()), ..needs }
 }

@@ -6,7 +6,8 @@ use crate::contact::ToolShape;
 use crate::contact::vps::PointShell;
 use crate::geometry::Point;
 use crate::geometry::field::Field;
-use crate::geometry::field::build::{self, FieldError, FieldReport, Progress};
+use crate::geometry::field::build::{FieldError, FieldReport, Progress};
+use crate::scene::cache::{Cache, CacheNote, Source};
 use crate::scene::snapshot::Tool;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,14 +21,21 @@ pub(super) struct Built {
 }
 
 impl Built {
-    /// Builds the field of the scaled mesh and a ball around it.
-    pub(super) fn new(want: &Want<'_>, progress: &dyn Progress) -> Result<Self, FieldError> {
+    /// Loads or builds the field of the scaled mesh, and a ball around it.
+    pub(super) fn new(
+        want: &Want<'_>,
+        disk: &Cache,
+        progress: &dyn Progress,
+        notes: &mut Vec<CacheNote>,
+    ) -> Result<(Self, Source), FieldError> {
         let mesh = want.def.mesh.scaled(&want.scale);
         let (lo, hi) = mesh.bounds().ok_or(FieldError::Empty)?;
         let centre = nalgebra::center(&lo, &hi);
         let radius = mesh.vertices.iter().map(|v| (v - centre).norm()).fold(0.0, f64::max);
-        let (field, report) = build::build(&mesh, &want.params, progress)?;
-        Ok(Self { field: Arc::new(field), report, centre, radius })
+        let (field, report, source) = disk.field(&mesh, &want.params, progress, notes)?;
+        // Before the servo shares it: this may copy it.
+        field.advise_large_pages();
+        Ok((Self { field: Arc::new(field), report, centre, radius }, source))
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -47,6 +55,8 @@ pub(super) struct Store {
     clock: u64,
     shell: Option<(ToolKey, Arc<PointShell>)>,
     tool: Option<Arc<Tool>>,
+    /// Memory set aside for the builds that run, bytes.
+    pub(super) reserved: u64,
 }
 
 impl Store {
@@ -93,11 +103,11 @@ impl Store {
         tool
     }
 
-    /// Drops least recently used fields that `needed` does not hold until all fit into `cap` bytes.
-    pub(super) fn shrink(&mut self, cap: u64, needed: &BTreeMap<GeometryKey, Arc<Built>>) {
+    /// Drops least recently used fields that are not needed until all fit into `cap` bytes.
+    pub(super) fn shrink(&mut self, cap: u64, needed: impl Fn(&GeometryKey) -> bool) {
         let mut total: u64 = self.fields.values().map(|(b, _)| b.bytes()).sum();
         while total > cap {
-            let spare = self.fields.iter().filter(|(k, _)| !needed.contains_key(*k));
+            let spare = self.fields.iter().filter(|(k, _)| !needed(k));
             let Some(oldest) = spare.min_by_key(|(_, (_, used))| *used).map(|(k, _)| k.clone()) else {
                 return;
             };

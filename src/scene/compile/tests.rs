@@ -6,7 +6,6 @@ use crate::geometry::field::Field;
 use crate::geometry::field::build::{FieldParams, FieldReport, Resolution};
 use crate::geometry::{Point, Vec3, shapes};
 use crate::scene::model::{GeometryDef, Meta, Method, SourceMesh};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn def(edge: f64, resolution: Resolution) -> GeometryDef {
@@ -47,13 +46,14 @@ fn the_least_recently_used_spare_field_goes_first() {
         store.put(key(n), built());
     }
     store.get(&key(0));
-    let needed = BTreeMap::from([(key(1), store.get(&key(1)).unwrap())]);
+    store.get(&key(1));
+    let needed = |k: &GeometryKey| *k == key(1);
     // Use order now: 2, 3, 0, 1; key 1 is needed.
-    store.shrink(3000, &needed);
+    store.shrink(3000, needed);
     assert_eq!([0, 1, 2, 3].map(|n| store.has(&key(n))), [true, true, false, true]);
-    store.shrink(2000, &needed);
+    store.shrink(2000, needed);
     assert_eq!([0, 1, 2, 3].map(|n| store.has(&key(n))), [true, true, false, false]);
-    store.shrink(0, &needed);
+    store.shrink(0, needed);
     assert_eq!([0, 1, 2, 3].map(|n| store.has(&key(n))), [false, true, false, false], "what is needed stays");
 }
 

@@ -8,6 +8,9 @@ pub(super) const EDGE: usize = 8;
 /// Nodes of a block.
 pub(super) const BLOCK: usize = EDGE * EDGE * EDGE;
 
+/// Working memory for a triangle: its copy, its places in both trees, its edges.
+const TRIANGLE_BYTES: u64 = 450;
+
 /// Largest padding; more would only waste memory.
 const MAX_PADDING: u32 = 4096;
 
@@ -36,16 +39,11 @@ impl Grid {
         let (lo, hi) = used().fold((far, near), |(lo, hi), v| (lo.inf(&v), hi.sup(&v)));
         let size = hi - lo;
         let longest = size.max();
-        let limit = match params.resolution {
-            Resolution::MemoryCap(bytes) => bytes.min(MAX_BYTES),
-            _ => MAX_BYTES,
-        };
-        let cell = match params.resolution {
-            Resolution::Cell(cell) => cell,
-            Resolution::Longest(n) if n >= 1 => longest / f64::from(n),
-            Resolution::Longest(_) => return bad("the longest side must have at least one cell".into()),
-            Resolution::MemoryCap(_) => finest(&size, params.padding, limit),
-        };
+        let limit = limit(params);
+        if params.resolution == Resolution::Longest(0) {
+            return bad("the longest side must have at least one cell".into());
+        }
+        let cell = cell(&size, params);
         if longest == 0.0 && !matches!(params.resolution, Resolution::Cell(_)) {
             return bad("all vertices coincide, so the cell must be given in metres".into());
         }
@@ -99,6 +97,44 @@ impl Grid {
     pub(super) fn block_ball(&self, first: [usize; 3], len: [usize; 3]) -> (Point, f64) {
         let half = Vec3::from(len.map(|n| (n - 1) as f64 * 0.5)) * self.cell;
         (self.node(first) + half, half.norm())
+    }
+}
+
+fn limit(params: &FieldParams) -> u64 {
+    match params.resolution {
+        Resolution::MemoryCap(bytes) => bytes.min(MAX_BYTES),
+        _ => MAX_BYTES,
+    }
+}
+
+fn cell(size: &Vec3, params: &FieldParams) -> f64 {
+    match params.resolution {
+        Resolution::Cell(cell) => cell,
+        Resolution::Longest(n) => size.max() / f64::from(n),
+        Resolution::MemoryCap(_) => finest(size, params.padding, limit(params)),
+    }
+}
+
+/// What a build takes, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// The finished field.
+    pub field: u64,
+    /// Beside it while it is built: a depth in single precision for every node, in whole blocks, and the trees over the
+    /// triangles. What closes a hole comes on top: some hundred bytes for each cell of the hole's area.
+    pub working: u64,
+}
+
+/// An upper estimate of what the field of a mesh takes, from the size of its box (m) and its triangles.
+pub fn needs(size: &Vec3, triangles: usize, params: &FieldParams) -> Needs {
+    // One node more for the rounding of a scaled box.
+    let nodes = nodes_along(size, cell(size, params), params.padding).map(|n| n + 1.0);
+    let blocks = nodes.map(|n| (n / EDGE as f64).ceil());
+    let bytes = |x: f64| if x.is_finite() { x as u64 } else { u64::MAX };
+    Needs {
+        field: bytes(2.0 * nodes.iter().product::<f64>()),
+        working: bytes(4.0 * BLOCK as f64 * blocks.iter().product::<f64>())
+            .saturating_add(TRIANGLE_BYTES * triangles as u64),
     }
 }
 

@@ -1,0 +1,64 @@
+//! The memory cap: what a scene and its build take is estimated, checked and set aside before anything is built.
+
+use super::key::{self, ToolKey};
+use super::{CompileError, Compiler, Wanted};
+use crate::scene::model::Scene;
+
+/// Memory set aside for a build; given back when dropped.
+pub(super) struct Reserved<'a> {
+    compiler: &'a Compiler,
+    bytes: u64,
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.compiler.store().reserved -= self.bytes;
+    }
+}
+
+impl Compiler {
+    /// Refuses a scene that would not fit while it is built, beside the builds that run already. Drops from memory what
+    /// no scene needs where the build needs the room.
+    pub(super) fn reserve(
+        &self,
+        scene: &Scene,
+        wanted: &Wanted<'_>,
+        tool: Option<&ToolKey>,
+    ) -> Result<Reserved<'_>, CompileError> {
+        let mut store = self.store();
+        let new_tool = tool.filter(|key| store.shell(key).is_none());
+        let stays = scene.mesh_bytes().saturating_add(tool.map_or(0, ToolKey::bytes));
+        let (mut fields, mut missing) = (0u64, 0u64);
+        // One thing is built after the other.
+        let mut working = new_tool.map_or(0, ToolKey::working);
+        let mut largest = (0, String::from("the meshes themselves"));
+        for (key, want) in wanted {
+            let bytes = match store.peek(key) {
+                Some(built) => built.bytes(),
+                None => {
+                    let needs = key::needs(want);
+                    working = working.max(needs.working);
+                    missing = missing.saturating_add(needs.field);
+                    needs.field
+                }
+            };
+            fields = fields.saturating_add(bytes);
+            if bytes > largest.0 {
+                let (id, label) = (want.def.meta.id, &want.def.mesh.label);
+                largest = (bytes, format!("geometry {id} ({label}), {bytes} bytes"));
+            }
+        }
+        let others = store.reserved;
+        let needed = [stays, fields, working, others].into_iter().fold(0, u64::saturating_add);
+        if needed > self.cap {
+            let working = working.saturating_add(others);
+            return Err(CompileError::Memory { needed, working, cap: self.cap, largest: largest.1 });
+        }
+        let bytes = working + missing;
+        store.reserved += bytes;
+        let room = self.cap - stays - store.reserved;
+        store.shrink(room, |key| wanted.contains_key(key));
+        drop(store);
+        Ok(Reserved { compiler: self, bytes })
+    }
+}
