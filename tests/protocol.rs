@@ -430,7 +430,7 @@ fn every_example_of_the_protocol_s_page_is_read() {
     serde_json::from_value::<Welcome>(answers[0].result.clone().expect("a result")).expect("a welcome");
     let opened = answers.last().and_then(|a| a.result.clone()).expect("a result");
     let opened: MotionOpened = serde_json::from_value(opened).expect("opened");
-    let delay = hapticd::control::motion::delay_ns(500.0, 5_000_000);
+    let delay = hapticd::servo::handle::motion_delay_ns(2_000_000, 5_000_000);
     assert_eq!((opened.delay_s * 1e9).round(), delay as f64);
     for line in blocks("json note").iter().flat_map(|b| b.lines()) {
         let n: Notification = serde_json::from_str(line).expect("a notification");

@@ -1,7 +1,7 @@
 //! Motion streams: from sequence numbers and sender times to the frame of all moving poses that the servo plays.
 //!
 //! No clock and no socket here: times come in as arguments. The delay of a stream is fixed when it is opened and
-//! told to the client: two periods (so that one lost datagram in a row leaves no gap) plus the spread of arrival.
+//! told to the client: [`motion_delay_ns`](crate::servo::handle::motion_delay_ns).
 
 use crate::geometry::Pose;
 use crate::geometry::pose::Vec3;
@@ -10,8 +10,6 @@ use crate::protocol::replay::{Verdict, Window};
 use crate::scene::snapshot::{MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Longest delay that a stream may have, ns.
-pub const MAX_DELAY_NS: u64 = 100_000_000;
 /// Spread of arrival that is assumed when the client names none, ns.
 pub const DEFAULT_JITTER_NS: u64 = 6_000_000;
 /// Motion streams a session may have open.
@@ -132,12 +130,6 @@ pub struct MotionTable {
     streams: BTreeMap<(u64, u16), Stream>,
     sequence: u64,
     changed: bool,
-}
-
-/// Delay of a stream, ns: two periods plus the spread of arrival, at most [`MAX_DELAY_NS`].
-pub fn delay_ns(rate_hz: f64, jitter_ns: u64) -> u64 {
-    let period = (1e9 / rate_hz.clamp(1.0, 10_000.0)) as u64;
-    (2 * period).saturating_add(jitter_ns).min(MAX_DELAY_NS)
 }
 
 impl MotionTable {

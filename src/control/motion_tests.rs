@@ -1,5 +1,6 @@
 use super::*;
 use crate::protocol::datagram::Kind;
+use crate::servo::handle::{MAX_MOTION_DELAY_NS, motion_delay_ns};
 
 const MS: u64 = 1_000_000;
 
@@ -18,7 +19,7 @@ fn moving(index: u8, id: u32, owner: u64) -> Moving {
 fn table() -> (MotionTable, u16) {
     let mut t = MotionTable::default();
     t.set_objects(&[moving(0, 10, 7), moving(2, 11, 8)]);
-    let s = t.open(7, delay_ns(500.0, DEFAULT_JITTER_NS), 100 * MS).expect("a stream");
+    let s = t.open(7, motion_delay_ns(2 * MS, DEFAULT_JITTER_NS), 100 * MS).expect("a stream");
     (t, s)
 }
 
@@ -31,9 +32,9 @@ fn taken(f: Fate) -> (u32, bool, u32) {
 
 #[test]
 fn delays_are_bounded_and_grow_with_the_period() {
-    assert_eq!(delay_ns(500.0, 6 * MS), 10 * MS);
-    assert_eq!(delay_ns(1.0, 6 * MS), MAX_DELAY_NS);
-    assert_eq!(delay_ns(60.0, u64::MAX), MAX_DELAY_NS);
+    assert_eq!(motion_delay_ns(2 * MS, 6 * MS), 13 * MS);
+    assert_eq!(motion_delay_ns(1000 * MS, 6 * MS), MAX_MOTION_DELAY_NS);
+    assert_eq!(motion_delay_ns(16 * MS, u64::MAX), MAX_MOTION_DELAY_NS);
 }
 
 #[test]
@@ -101,7 +102,7 @@ fn late_datagrams_are_sorted_in_by_time_and_replays_refused() {
     assert_eq!(xs, [0.0, 1.0, 2.0, 3.0, 5.0]);
     let times: Vec<u64> = e.samples[..5].iter().map(|s| s.time_ns / MS).collect();
     assert_eq!(times, [1000, 1002, 1004, 1006, 1200]);
-    assert_eq!((e.id, e.incarnation, e.delay_ns), (10, 3, 10 * MS));
+    assert_eq!((e.id, e.incarnation, e.delay_ns), (10, 3, 13 * MS));
     assert_eq!(e.lease_until_ns, 1300 * MS);
     assert!(t.frame().is_none(), "nothing changed since");
 }

@@ -90,21 +90,45 @@ pub fn recovered(last: f64, dt: f64) -> f64 {
     (last.max(1e-3) * (1.0 + dt / RECOVERY)).min(1.0)
 }
 
-/// Damping time that keeps a sampled spring stable whatever its stiffness, s: a spring K with damper B = tau K is
-/// stable for K (T/2 + t_d) < b + B (Hulin, Gil and others, 10.1109/TCST.2013.2283372), that is for
-/// tau > T/2 + t_d. Half as much again is taken. `delay` is the loop's delay beside the hold, s.
-pub fn damping_time(period: f64, delay: f64) -> f64 {
-    1.5 * (0.5 * period + delay)
+/// Damping time tau of the coupling: a contact of stiffness K is damped with B = tau K. Seconds.
+///
+/// At least what keeps a sampled spring stable whatever its stiffness: K (T/2 + t_d) < b + B (Hulin, Gil and others,
+/// 10.1109/TCST.2013.2283372), that is tau > T/2 + t_d; half as much again is taken. Stable alone is not at rest: what
+/// is left of tau beyond T/2 + t_d is all that takes energy out, and a sampled surface puts some in. Its normals do
+/// not add up to zero along a wall and its force has a curl, both of the order of the point spacing over the width of
+/// the contact, so an edge or a vertex without a hand kept sliding and bouncing. So tau is also at least half of what
+/// the device damps stably at the stiffness it renders stably, B_max / K_max: a contact at the stiffness cap then
+/// uses half of the damping cap, and a softer one is damped in proportion.
+///
+/// `delay` is the loop's delay beside the hold, s.
+pub fn damping_time(period: f64, delay: f64, caps: &Caps) -> f64 {
+    let ratio = |damping: f64, stiffness: f64, axes: &[bool]| {
+        let t = damping / stiffness;
+        if axes.contains(&true) && t.is_finite() { t } else { f64::INFINITY }
+    };
+    let [linear, angular] = [&caps.actuated[..3], &caps.actuated[3..]];
+    let device =
+        ratio(caps.damping, caps.stiffness, linear).min(ratio(caps.rot_damping, caps.rot_stiffness, angular));
+    let device = if device.is_finite() { 0.5 * device } else { 0.0 };
+    (1.5 * (0.5 * period + delay)).max(device)
 }
 
 /// Damping wrench -tau K xi for the motion `relative` of the tool against what it touches. It never turns the contact
-/// force `contact` round: a retreating tool is not held back by more than it is pushed.
+/// wrench `contact` round: a retreating tool is not held back by more than it is pushed. Torques are compared with
+/// forces at the contact's own lever, L^2 = tr K_rot / tr K_trans, so a rotation without net force (a tool that rocks
+/// between two walls) is measured by its torque.
 pub fn damping(tau: f64, stiffness: &Matrix6<f64>, relative: &Twist, contact: &Wrench) -> Wrench {
     let (v, w) = (&relative.linear, &relative.angular);
     let d = stiffness * Vector6::new(v.x, v.y, v.z, w.x, w.y, w.z) * -tau;
     let wrench = Wrench { force: Vec3::new(d[0], d[1], d[2]), torque: Vec3::new(d[3], d[4], d[5]) };
-    let against = -wrench.force.dot(&contact.force);
-    let push = contact.force.norm_squared();
+    let trace = |from: usize| (from..from + 3).map(|i| stiffness[(i, i)]).sum::<f64>();
+    let per_lever = trace(0) / trace(3);
+    let dot = |a: &Wrench, b: &Wrench| {
+        // Without rotational stiffness there is neither torque nor a lever to compare it at.
+        let torques = if per_lever.is_finite() { a.torque.dot(&b.torque) * per_lever } else { 0.0 };
+        a.force.dot(&b.force) + torques
+    };
+    let (against, push) = (-dot(&wrench, contact), dot(contact, contact));
     if against > push { wrench.scaled(push / against) } else { wrench }
 }
 
@@ -238,6 +262,48 @@ mod tests {
         assert!((out.torque - Vec3::new(0.0, 0.0, -0.002)).norm() < 1e-12);
         let fast = damping(2e-3, &k, &moving(5.0), &push);
         assert!((fast.force + push.force).norm() < 1e-12, "just lets go: {}", fast.force);
+    }
+
+    #[test]
+    fn a_rocking_tool_between_two_walls_stays_damped() {
+        // The forces of both walls cancel but for a trace; the torque rights the tool.
+        let k = Matrix6::from_diagonal(&[4000.0, 4000.0, 4000.0, 2.0, 2.0, 2.0].into());
+        let contact = Wrench { force: Vec3::new(1e-6, 0.0, 0.0), torque: Vec3::new(0.0, 0.0, 0.02) };
+        let moving = |v: f64, w: f64| Twist { linear: Vec3::x() * v, angular: Vec3::z() * w };
+        let out = damping(4e-3, &k, &moving(1e-6, -0.5), &contact);
+        assert!((out.torque.z - 0.004).abs() < 1e-12, "{}", out.torque.z);
+        // Turning back fast, it is let go and not held.
+        let out = damping(4e-3, &k, &moving(0.0, 50.0), &contact);
+        assert!((out.torque + contact.torque).norm() < 1e-6, "{}", out.torque);
+    }
+
+    #[test]
+    fn damping_time_is_stable_and_uses_what_the_device_can() {
+        // 10 N s/m at 1000 N/m allow 10 ms, 0.1 at 5 allow 20 ms: half of the smaller.
+        assert_eq!(damping_time(1e-3, 0.0, &CAPS), 5e-3);
+        let weak = Caps { damping: 0.0, ..CAPS };
+        assert_eq!(damping_time(1e-3, 1e-3, &weak), 1.5 * 1.5e-3, "what stability asks for");
+        let points = Caps { rot_stiffness: 0.0, rot_damping: 0.0, ..CAPS };
+        let points = Caps { actuated: [true, true, true, false, false, false], ..points };
+        assert_eq!(damping_time(1e-3, 0.0, &points), 5e-3);
+        // The point of it, on a free 0.1 kg mass pressed on a sampled spring of 1000 N/m with a backward difference:
+        // the amplitude's decay a period is that of the continuous damper less T/2, exp(-pi (tau - T/2) sqrt(K/m)).
+        let (m, k, t, tau) = (0.1, 1000.0, 1e-3, damping_time(1e-3, 0.0, &CAPS));
+        let (mut x, mut v, mut before) = (1e-3, 0.0, 1e-3);
+        let mut peaks = vec![];
+        for _ in 0..400 {
+            let a = (-k * x - tau * k * (x - before) / t) / m;
+            before = x;
+            let was = v;
+            x += v * t + 0.5 * a * t * t;
+            v += a * t;
+            if was < 0.0 && v >= 0.0 {
+                peaks.push(-x);
+            }
+        }
+        let expect = (-std::f64::consts::PI * (tau - 0.5 * t) * (k / m).sqrt()).exp();
+        let decay = peaks[1] / peaks[0];
+        assert!((decay.ln() / expect.ln() - 1.0).abs() < 0.2, "{decay} {expect}");
     }
 
     proptest! {

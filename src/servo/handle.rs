@@ -49,13 +49,19 @@ pub enum ServoCommand {
     },
 }
 
+/// Longest delay of a motion stream, ns. Slower or more scattered streams are played with gaps.
+pub const MAX_MOTION_DELAY_NS: u64 = 80_000_000;
+
 /// Delay with which a motion stream should be played so that one lost sample goes unnoticed, ns: two and a half
-/// intervals and the jitter of the arrivals, at most 80 ms. For [`MotionEntry::delay_ns`].
+/// intervals, the jitter of the arrivals and 2 ms for the curve to settle, at most [`MAX_MOTION_DELAY_NS`]. For
+/// [`MotionEntry::delay_ns`]; what `motion.open` answers.
 ///
 /// [`MotionEntry::delay_ns`]: crate::scene::snapshot::MotionEntry::delay_ns
 pub fn motion_delay_ns(interval_ns: u64, jitter_ns: u64) -> u64 {
-    const LONGEST: u64 = 80_000_000;
-    (interval_ns.saturating_mul(5) / 2).saturating_add(jitter_ns).saturating_add(2_000_000).min(LONGEST)
+    (interval_ns.saturating_mul(5) / 2)
+        .saturating_add(jitter_ns)
+        .saturating_add(2_000_000)
+        .min(MAX_MOTION_DELAY_NS)
 }
 
 /// Why a command was not carried out.

@@ -94,7 +94,7 @@ impl Servo {
             queries: Queries::default(),
             caps,
             limits,
-            tau: coupling::damping_time(dt, delay),
+            tau: coupling::damping_time(dt, delay, &caps),
             gravity: profile.gravity_compensation(&[0.0; 6]) != Wrench::ZERO,
             factor: 1.0,
             last: Wrench::ZERO,

@@ -119,7 +119,8 @@ fn approaching_an_object_that_was_edited_long_ago_is_not_softened() {
             contact = Some(r.depth);
         }
         if r.depth > 5e-4 {
-            assert!((norm(r.force) - norm(r.contact_force)).abs() < 0.05 * norm(r.force));
+            // The coupling's damping only adds while the tool goes in.
+            assert!(norm(r.force) > 0.999 * norm(r.contact_force));
         }
     }
     assert!(contact.is_some_and(|d| d < 3e-5));

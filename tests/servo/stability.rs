@@ -34,25 +34,43 @@ fn laid(lies: Lies, a: f64) -> (f64, UnitQuaternion<f64>) {
     (half, UnitQuaternion::rotation_between(&toward, &up).expect("not opposite"))
 }
 
-/// A light hand that opens after a second.
-const HAND: &str = "
-hand = 'light'
-let_go = 1.0
-keyframe = [{ time = 0.0, position = [0.0, 0.0, 0.0] }]
-";
+/// Who holds the tool.
+#[derive(Clone, Copy, Debug)]
+enum Holds {
+    /// A light hand for a second, then nobody.
+    Nobody,
+    Light,
+    Normal,
+}
 
-/// A hand that keeps the tool from tipping and holds it in no other way: a driven wrist balancing on an edge would tip
-/// over, rightly.
-const BALANCING: &str = "
-hand = { mass = 0.0, damping = 0.0, stiffness = 0.0, inertia = 1e-3, rot_damping = 0.1, rot_stiffness = 20.0 }
-keyframe = [{ time = 0.0, position = [0.0, 0.0, 0.0] }]
-";
+impl Holds {
+    /// The hand's script. With `level` it keeps the tool from tipping for good: a driven wrist balancing on an edge
+    /// would tip over, rightly.
+    fn script(self, level: bool) -> String {
+        let turn = "inertia = 1e-3, rot_damping = 0.1, rot_stiffness = 20.0";
+        let hand = match (self, level) {
+            (Self::Nobody, false) => "'light'\nlet_go = 1.0".into(),
+            (Self::Light, false) => "'light'".into(),
+            (Self::Normal, false) => "'normal'".into(),
+            (Self::Nobody, true) => format!("{{ mass = 0.0, damping = 0.0, stiffness = 0.0, {turn} }}"),
+            (Self::Light, true) => format!("{{ mass = 0.1, damping = 2.0, stiffness = 30.0, {turn} }}"),
+            (Self::Normal, true) => format!("{{ mass = 0.5, damping = 6.0, stiffness = 135.0, {turn} }}"),
+        };
+        format!("hand = {hand}\nkeyframe = [{{ time = 0.0, position = [0.0, 0.0, 0.0] }}]\n")
+    }
+}
+
+/// Points of the cube's shell. A corner of the largest cube needs a sampling that has points in it; faces and edges
+/// are left coarse, on purpose: the sampling's own work must be taken out as well.
+fn points(lies: Lies, a: f64) -> u32 {
+    if matches!(lies, Lies::OnCorners) && a > 0.05 { 30_000 } else { 3000 }
+}
 
 /// What became of a wedged tool.
 struct Wedged {
     /// Largest change of the speed across the walls from tick to tick in the last half second, m/s.
     shakes: f64,
-    /// Largest rotation speed out of the walls' plane in the half second after the hand let go, and in the last, rad/s.
+    /// Largest rotation speed out of the walls' plane after the hand let go, and in the last half second, rad/s.
     turns: (f64, f64),
     /// Largest stiffness wanted, N/m.
     wanted: f64,
@@ -61,16 +79,17 @@ struct Wedged {
 }
 
 /// Wedges a cube of edge `a` 0.5 mm into walls on both sides, 0.2 mm off the middle, and lets go.
-fn wedge(device: &str, lies: Lies, a: f64, stiffness: f64) -> Wedged {
+fn wedge(device: &str, lies: Lies, a: f64, stiffness: f64, holds: Holds) -> Wedged {
     let tips = device == "ideal-6dof" && !matches!(lies, Lies::Flat);
-    let hand = HandScript::parse(if tips { BALANCING } else { HAND }).expect("parses");
+    let hand = HandScript::parse(&holds.script(tips)).expect("parses");
     let options = OpenOptions { hand, ..OpenOptions::default() };
     let mut opened = Registry::builtin().open(device, &options).expect("shipped");
     opened.calibrate().expect("calibrates");
     let config = ServoConfig { gate_force: 1e4, gate_torque: 1e4, ramp_up: 0.05, ..ServoConfig::default() };
     let mut bench = Bench::new(opened, config);
     let (half, turn) = laid(lies, a);
-    let shell = PointShell::build(&cuboid(Vec3::repeat(a)), ShellParams::points(3000)).expect("a cube");
+    let shell =
+        PointShell::build(&cuboid(Vec3::repeat(a)), ShellParams::points(points(lies, a))).expect("a cube");
     let bound_radius = shell.bound_radius;
     let tool = Arc::new(Tool {
         shape: ToolShape::Shell(Arc::new(shell)),
@@ -94,16 +113,18 @@ fn wedge(device: &str, lies: Lies, a: f64, stiffness: f64) -> Wedged {
     bench.command(ServoCommand::Lease { until_ns: u64::MAX }).expect("leases");
     let mut seen = Wedged { shakes: 0.0, turns: (0.0, 0.0), wanted: 0.0, capped: false };
     let mut before = 0.0;
-    for k in 0..3000 {
+    // A hand that holds on damps: it needs no long wait.
+    let ticks = if matches!(holds, Holds::Nobody) { 3000 } else { 1500 };
+    for k in 0..ticks {
         let r = bench.step();
         assert_ne!(r.state, ServoState::Fault, "{device} {lies:?} {a}: {:?} at {k}", r.fault);
         // About y nothing but friction would hold the tool.
         let tilting = r.angular_velocity[0].hypot(r.angular_velocity[2]);
         seen.wanted = seen.wanted.max(r.stiffness);
         seen.capped |= r.flags & FLAG_STIFFNESS_CAPPED != 0;
-        match k {
-            1000..1500 => seen.turns.0 = seen.turns.0.max(tilting),
-            2500.. => {
+        match ticks - k {
+            1001..=2000 => seen.turns.0 = seen.turns.0.max(tilting),
+            ..=500 => {
                 seen.turns.1 = seen.turns.1.max(tilting);
                 seen.shakes = seen.shakes.max((r.velocity[1] - before).abs());
             }
@@ -115,13 +136,13 @@ fn wedge(device: &str, lies: Lies, a: f64, stiffness: f64) -> Wedged {
     seen
 }
 
-fn comes_to_rest(device: &str, step: f64) {
+fn comes_to_rest(device: &str, step: f64, holds: Holds) {
     for lies in [Lies::Flat, Lies::OnEdges, Lies::OnCorners] {
         // Faces of 1, 9 and 100 cm^2; 2000 N/m on each cm^2 is far beyond every device on the largest.
         for edge in [0.01, 0.03, 0.1] {
-            let seen = wedge(device, lies, edge, 2000.0);
+            let seen = wedge(device, lies, edge, 2000.0, holds);
             println!(
-                "{device} {lies:?} {edge} m: wants {:.0} N/m, capped {}, shakes by {:.4} mm/s, turns {:?}",
+                "{device} {holds:?} {lies:?} {edge} m: wants {:.0} N/m, capped {}, shakes by {:.4} mm/s, turns {:?}",
                 seen.wanted,
                 seen.capped,
                 seen.shakes * 1e3,
@@ -131,7 +152,7 @@ fn comes_to_rest(device: &str, step: f64) {
             // through 4000 N/m by 0.1 kg: 0.12 m/s^2), and one encoder step between two samples.
             assert!(
                 seen.shakes <= 1.2e-4 + 3.0 * step / 1e-3,
-                "{device} {lies:?} {edge}: {} m/s",
+                "{device} {holds:?} {lies:?} {edge}: {} m/s",
                 seen.shakes
             );
             // A driven rotation that the faces hold does not grow. A wrist that is only sensed flickers with its sensors.
@@ -142,23 +163,27 @@ fn comes_to_rest(device: &str, step: f64) {
     }
 }
 
-#[test]
-#[ignore = "known defect: some capped contacts still ring without a hand"]
-fn the_ideal_device_comes_to_rest() {
-    comes_to_rest("ideal-6dof", 0.0);
+/// One test for each device and hand, so that they run beside each other.
+macro_rules! come_to_rest {
+    ($($name:ident: $device:literal, $step:literal, $holds:ident;)*) => {$(
+        #[test]
+        fn $name() {
+            comes_to_rest($device, $step, Holds::$holds);
+        }
+    )*};
 }
 
-#[test]
-fn the_falcon_comes_to_rest() {
-    comes_to_rest("novint-falcon", 60e-6);
-}
-
-#[test]
-fn the_omni_comes_to_rest() {
-    comes_to_rest("phantom-omni", 60e-6);
-}
-
-#[test]
-fn the_premium_comes_to_rest() {
-    comes_to_rest("phantom-premium-1.5", 30e-6);
+come_to_rest! {
+    the_ideal_device_comes_to_rest: "ideal-6dof", 0.0, Nobody;
+    the_ideal_device_lightly_held_comes_to_rest: "ideal-6dof", 0.0, Light;
+    the_ideal_device_held_comes_to_rest: "ideal-6dof", 0.0, Normal;
+    the_falcon_comes_to_rest: "novint-falcon", 60e-6, Nobody;
+    the_falcon_lightly_held_comes_to_rest: "novint-falcon", 60e-6, Light;
+    the_falcon_held_comes_to_rest: "novint-falcon", 60e-6, Normal;
+    the_omni_comes_to_rest: "phantom-omni", 60e-6, Nobody;
+    the_omni_lightly_held_comes_to_rest: "phantom-omni", 60e-6, Light;
+    the_omni_held_comes_to_rest: "phantom-omni", 60e-6, Normal;
+    the_premium_comes_to_rest: "phantom-premium-1.5", 30e-6, Nobody;
+    the_premium_lightly_held_comes_to_rest: "phantom-premium-1.5", 30e-6, Light;
+    the_premium_held_comes_to_rest: "phantom-premium-1.5", 30e-6, Normal;
 }

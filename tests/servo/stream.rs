@@ -4,11 +4,12 @@
 use crate::device::Puppet;
 use crate::world::{Bench, MS, ball, cube_tool, scene};
 use hapticd::contact::{Budget, Contact, Query, QueryState, query};
+use hapticd::control::motion::{Fate, MotionTable, Moving};
+use hapticd::device::registry::Registry;
 use hapticd::geometry::{Pose, Twist, Vec3};
 use hapticd::haptics::coupling;
-use hapticd::scene::snapshot::{
-    MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample, SnapshotObject, Tool,
-};
+use hapticd::protocol::datagram::{Datagram, KEY, MAX_DATAGRAM, MAX_POSES, MotionPose, Sender};
+use hapticd::scene::snapshot::{SnapshotObject, Tool};
 use hapticd::servo::handle::{ServoConfig, motion_delay_ns};
 use nalgebra::UnitQuaternion;
 use rand::{RngExt, SeedableRng};
@@ -48,9 +49,21 @@ fn moving(shape: hapticd::contact::ObjectShape) -> SnapshotObject {
     }
 }
 
+/// What the puppet's profile renders stably.
+fn puppet_caps() -> coupling::Caps {
+    let p = Registry::builtin().profile("ideal-6dof").expect("shipped");
+    coupling::Caps {
+        stiffness: p.max_stiffness,
+        rot_stiffness: p.max_rot_stiffness,
+        damping: p.max_damping,
+        rot_damping: p.max_rot_damping,
+        actuated: p.actuated,
+    }
+}
+
 /// Force on the resting tool with the object exactly where it belongs, by the same contact query and coupling.
 fn exact(motion: Motion, tool: &Tool, object: &SnapshotObject, delay: f64) -> Vec<Vec3> {
-    let tau = coupling::damping_time(1e-3, 0.0);
+    let tau = coupling::damping_time(1e-3, 0.0, &puppet_caps());
     let tool_pose = Pose::identity();
     let force = |k: usize| {
         let (pose, twist) = motion(FROM + k as f64 * 1e-3 - delay);
@@ -71,7 +84,8 @@ fn exact(motion: Motion, tool: &Tool, object: &SnapshotObject, delay: f64) -> Ve
     (0..LENGTH).map(force).collect()
 }
 
-/// Force commanded by the servo with the motion streamed.
+/// Force commanded by the servo with the motion streamed: sealed datagrams through the control side's own decoding and
+/// motion table, from a sender whose clock is an hour off.
 fn streamed(
     motion: Motion,
     tool: &Arc<Tool>,
@@ -80,50 +94,53 @@ fn streamed(
     delay: u64,
     seed: u64,
 ) -> Vec<Vec3> {
+    const SESSION: u64 = 7;
+    const CLOCK: u64 = 3_600_000 * MS;
+    let key = [5u8; KEY];
+    let mut table = MotionTable::default();
+    table.set_objects(&[Moving { index: 0, id: 1, incarnation: 1, owner: SESSION, persistent: false }]);
+    let stream = table.open(SESSION, delay, 1000 * MS).expect("the first");
+    let sender = Sender { session: SESSION, key: &key, stream };
+
     let (jitter, loss) = (5e-3, 0.05);
     let mut rng = rand_pcg::Pcg64::seed_from_u64(seed);
-    let mut arrivals: Vec<(u64, MotionSample)> = (0..)
-        .map(|k| f64::from(k) / rate)
-        .take_while(|t| *t < FROM + LENGTH as f64 * 1e-3)
-        .filter_map(|t| {
+    let mut arrivals: Vec<(u64, Vec<u8>)> = (0u32..)
+        .map(|k| (k, f64::from(k) / rate))
+        .take_while(|(_, t)| *t < FROM + LENGTH as f64 * 1e-3)
+        .filter_map(|(seq, t)| {
             let (lost, late) = (rng.random::<f64>() < loss, jitter * rng.random::<f64>());
-            let sample = MotionSample { time_ns: (t * 1e9) as u64, pose: motion(t).0 };
-            (!lost).then_some((((t + late) * 1e9) as u64, sample))
+            let pose = motion(t).0;
+            let pose = MotionPose {
+                object: 1,
+                position: pose.translation.vector.into(),
+                orientation: pose.rotation.coords.into(),
+            };
+            let mut bytes = [0; MAX_DATAGRAM];
+            let n = sender.motion(seq, CLOCK + (t * 1e9) as u64, &[pose], &mut bytes).expect("one pose");
+            (!lost).then(|| (((t + late) * 1e9) as u64, bytes[..n].to_vec()))
         })
         .collect();
     arrivals.sort_by_key(|a| a.0);
     let mut arrivals = arrivals.into_iter().peekable();
+    let mut poses = [MotionPose { object: 0, position: [0.0; 3], orientation: [0.0; 4] }; MAX_POSES];
 
     let puppet = Puppet::new(Vec3::zeros());
     let mut bench =
         Bench::new(Box::new(puppet), ServoConfig { gate_force: 1e3, gate_torque: 1e3, ..Default::default() });
     bench.publish(scene(1, tool, vec![object.clone()]));
-    let mut held: Vec<MotionSample> = Vec::new();
     let mut forces = Vec::new();
     let mut armed = false;
     while forces.len() < LENGTH {
         let now = bench.servo.now_ns();
-        let mut news = false;
-        while let Some((_, sample)) = arrivals.next_if(|(at, _)| *at <= now) {
-            let place = held.partition_point(|s| s.time_ns < sample.time_ns);
-            held.insert(place, sample);
-            if held.len() > MOTION_HISTORY {
-                held.remove(0);
-            }
-            news = true;
+        while let Some((_, bytes)) = arrivals.next_if(|(at, _)| *at <= now) {
+            let datagram = Datagram::parse(&bytes).expect("well formed");
+            datagram.verify(&key).expect("sealed with this key");
+            let n = datagram.poses(&mut poses).expect("sound poses");
+            let fate = table.feed(&datagram.header, &poses[..n], now);
+            assert!(matches!(fate, Fate::Taken { strangers: 0, stepped: false, .. }), "{fate:?}");
         }
-        if news {
-            let mut samples = [held[0]; MOTION_HISTORY];
-            samples[..held.len()].copy_from_slice(&held);
-            let entry = MotionEntry {
-                id: 1,
-                incarnation: 1,
-                samples,
-                len: held.len() as u8,
-                delay_ns: delay,
-                lease_until_ns: u64::MAX,
-            };
-            bench.handle.publish_motion(Box::new(MotionFrame { sequence: now, entries: vec![Some(entry)] }));
+        if let Some(frame) = table.frame() {
+            bench.handle.publish_motion(frame);
             bench.handle.reclaim();
         }
         if now == 20 * MS && !armed {

@@ -7,7 +7,7 @@ use crate::protocol::messages::{
     Arm, Cancel, Clutch, Done, Limits, MotionOpen, Recentre, Record, Role, StateStream, Subscribe,
 };
 use crate::protocol::rpc::{RpcError, codes};
-use crate::servo::handle::ServoCommand;
+use crate::servo::handle::{ServoCommand, motion_delay_ns};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -175,8 +175,8 @@ impl Connection {
             // Three missing datagrams of a slow stream are not yet a stop.
             None => self.server.options.motion_timeout.as_secs_f64().max(3.0 / rate),
         };
-        let (session, delay_ns, lease_ns) =
-            (self.session.id, motion::delay_ns(rate, jitter), (lease * 1e9) as u64);
+        let delay_ns = motion_delay_ns((1e9 / rate) as u64, jitter);
+        let (session, lease_ns) = (self.session.id, (lease * 1e9) as u64);
         let make = |reply| Request::Motion { session, delay_ns, lease_ns, reply };
         self.server.bridge.ask(make).await.map(|o| value(&o))
     }
