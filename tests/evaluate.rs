@@ -1,6 +1,9 @@
-//! `hapticd evaluate` asks the very question that the servo's tick asks: same pose, same bits.
+//! `hapticd evaluate`: it asks the very question that the servo's tick asks (same pose, same bits), and its figures hold.
 //!
 //! Uses the recorded paths and models beside the repository, where they exist.
+
+#[path = "evaluate/figures.rs"]
+mod figures;
 
 use clap::Parser;
 use hapticd::cli::evaluate::{Args, Pair, PosePath};

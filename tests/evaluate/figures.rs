@@ -1,0 +1,192 @@
+//! The figures against closed forms and recorded truth, files without truth, and bad files.
+
+use hapticd::cli::evaluate::{Args, Method, Pair, PosePath, Role, report as run};
+use hapticd::geometry::{Vec3, shapes};
+use std::f64::consts::PI;
+use std::path::{Path, PathBuf};
+
+/// The keys of the JSON object, exactly.
+const KEYS: [&str; 27] = [
+    "bounds_violated",
+    "bounds_width_mean",
+    "build_s",
+    "complete",
+    "distance_err_max",
+    "distance_err_mean",
+    "distance_err_p99",
+    "elements",
+    "force_angle_mean_deg",
+    "force_angle_p99_deg",
+    "force_err_mean",
+    "max_us",
+    "median_contact_us",
+    "median_us",
+    "memory_bytes",
+    "method",
+    "p99_contact_us",
+    "p99_us",
+    "path",
+    "queries",
+    "torque_angle_mean_deg",
+    "torque_err_mean",
+    "touch_wrong",
+    "volume_err_max",
+    "volume_err_mean",
+    "volume_err_p99",
+    "work_median",
+];
+
+fn args(paths: Vec<PathBuf>, models: Vec<PathBuf>) -> Args {
+    Args {
+        paths,
+        models,
+        method: Method::Vps,
+        points: 3000,
+        voxel: None,
+        budget_us: None,
+        shell: Role::Moving,
+        json: None,
+    }
+}
+
+/// A slab of 80 x 80 x 20 mm whose upper face is z = 0 in m, a ball of 10 mm radius in mm, and a path of the ball from
+/// 1 mm above to 4 mm below the face.
+fn ball_on_slab(dir: &Path, truth: bool) -> PathBuf {
+    let mut slab = shapes::cuboid(Vec3::new(0.08, 0.08, 0.02));
+    slab.vertices.iter_mut().for_each(|v| v.z -= 0.01);
+    std::fs::write(dir.join("slab.stl"), shapes::write_stl(&slab)).expect("writable");
+    std::fs::create_dir_all(dir.join("sub")).expect("writable");
+    let ball = shapes::icosphere(10.0, 5);
+    std::fs::write(dir.join("sub/ball.stl"), shapes::write_stl(&ball)).expect("writable");
+    let r = 0.01;
+    let mut text = String::from(
+        "{\"name\":\"ball on slab\",\"static\":{\"model\":\"x:slab.stl\"},\
+         \"moving\":{\"model\":\"y:sub/ball.stl\",\"scale\":0.001},\"bounding_size\":0.02}\n",
+    );
+    for k in 0..=50 {
+        let z = 0.011 - 0.0001 * f64::from(k);
+        let h = r - z;
+        let mut line = format!("{{\"p\":[0.001,0.002,{z}],\"q\":[0.8,0.6,0,0]");
+        if truth && h > 0.0 {
+            let v = PI * h * h * (3.0 * r - h) / 3.0;
+            // The overlap shrinks as the ball rises: dv/dz = -pi (2 r h - h^2). Turning a ball changes nothing.
+            let area = PI * h * (2.0 * r - h);
+            line += &format!(",\"d\":0,\"v\":{v},\"gp\":[0,0,{}],\"gr\":[0,0,0]", -area);
+        } else if truth {
+            line += &format!(",\"d\":{},\"v\":0", -h);
+        }
+        text += &(line + "}\n");
+    }
+    let file = dir.join("path.jsonl");
+    std::fs::write(&file, text).expect("writable");
+    file
+}
+
+/// Runs with `--json` and reads the object.
+fn figures(args: &mut Args, dir: &Path) -> serde_json::Value {
+    let file = dir.join("out.json");
+    args.json = Some(file.clone());
+    run(args).expect("runs");
+    serde_json::from_str(&std::fs::read_to_string(file).expect("written")).expect("JSON")
+}
+
+#[test]
+fn figures_of_a_ball_on_a_slab_agree_with_the_closed_forms() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut args = args(vec![ball_on_slab(dir.path(), true)], vec![dir.path().into()]);
+    let out = figures(&mut args, dir.path());
+    let object = out.as_object().expect("one object");
+    let mut keys: Vec<&str> = object.keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, KEYS);
+    let number = |key: &str| out[key].as_f64().unwrap_or_else(|| panic!("{key}: {}", out[key]));
+    assert_eq!((out["path"].as_str(), out["method"].as_str()), (Some("ball on slab"), Some("vps")));
+    assert_eq!((number("elements"), number("queries"), number("complete")), (3000.0, 51.0, 1.0));
+    // 3,000 points on the ball lie 0.65 mm apart: the lowest one is at most 0.38 mm off axis, so 7 um too high; the
+    // flat face is exact in the field.
+    assert!(number("distance_err_max") < 1e-3, "{}", number("distance_err_max"));
+    assert!(number("touch_wrong") < 1.5 / 51.0, "{}", number("touch_wrong"));
+    assert!(number("force_angle_mean_deg") < 1.0, "{}", number("force_angle_mean_deg"));
+    assert_eq!(number("bounds_violated"), 0.0);
+    assert!(number("bounds_width_mean") < 0.2);
+    assert!(number("median_contact_us") > 0.0 && number("max_us") >= number("p99_us"));
+    for absent in ["volume_err_mean", "volume_err_p99", "volume_err_max", "torque_angle_mean_deg"] {
+        assert!(out[absent].is_null(), "{absent}: {}", out[absent]);
+    }
+    // The law presses with depth, the volume's gradient with area: k v against a constant factor on the area. The
+    // best factor s on v(h) for a(h) leaves this mean error over the peak, over the same poses.
+    let touched: Vec<(f64, f64)> = (11..=50)
+        .map(|k| 0.0001 * f64::from(k) - 0.001)
+        .map(|h| (PI * h * h * (0.03 - h) / 3.0, PI * h * (0.02 - h)))
+        .collect();
+    let s = touched.iter().map(|(v, a)| v * a).sum::<f64>() / touched.iter().map(|(v, _)| v * v).sum::<f64>();
+    let peak = touched.iter().map(|(_, a)| *a).fold(0.0, f64::max);
+    let expected = touched.iter().map(|(v, a)| (s * v - a).abs() / peak).sum::<f64>() / touched.len() as f64;
+    assert!((number("force_err_mean") - expected).abs() < 0.02, "{} {expected}", number("force_err_mean"));
+}
+
+#[test]
+fn a_recording_without_truth_runs_too() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut args = args(vec![ball_on_slab(dir.path(), false)], vec![dir.path().into()]);
+    args.budget_us = Some(20.0);
+    let out = figures(&mut args, dir.path());
+    assert!(out["median_us"].as_f64().is_some_and(|us| us > 0.0));
+    for absent in
+        ["distance_err_mean", "force_angle_mean_deg", "force_err_mean", "touch_wrong", "median_contact_us"]
+    {
+        assert!(out[absent].is_null(), "{absent}: {}", out[absent]);
+    }
+}
+
+#[test]
+fn bad_files_are_refused_with_the_place() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let good = ball_on_slab(dir.path(), true);
+    let text = std::fs::read_to_string(&good).expect("written");
+    let refused = |name: &str, text: String| {
+        let file = dir.path().join(name);
+        std::fs::write(&file, text).expect("writable");
+        format!("{:#}", run(&args(vec![file], vec![dir.path().into()])).expect_err("must be refused"))
+    };
+    let e = refused("a.jsonl", text.replace("slab.stl", "nowhere.stl"));
+    assert!(e.contains("nowhere.stl") && e.contains("--models"), "{e}");
+    let e = refused("b.jsonl", text.replace("slab.stl", "../slab.stl"));
+    assert!(e.contains("'..'"), "{e}");
+    let e = refused("c.jsonl", text.replace("slab.stl", "slab.xyz"));
+    assert!(e.contains("slab.xyz"), "{e}");
+    let lines: Vec<&str> = text.lines().collect();
+    let e = refused("d.jsonl", format!("{}\n{}\nnonsense\n", lines[0], lines[1]));
+    assert!(e.contains("d.jsonl") && e.contains("line 3"), "{e}");
+    std::fs::write(dir.path().join("slab.xyz"), "?").expect("writable");
+    let e = format!(
+        "{:#}",
+        run(&args(vec![dir.path().join("gone.jsonl")], vec![])).expect_err("must be refused")
+    );
+    assert!(e.contains("gone.jsonl"), "{e}");
+    let mut wrong = args(vec![good], vec![dir.path().into()]);
+    wrong.budget_us = Some(-1.0);
+    assert!(format!("{:#}", run(&wrong).expect_err("must be refused")).contains("--budget-us"));
+}
+
+#[test]
+fn recorded_paths_keep_their_bounds_and_know_what_touches() {
+    let Some(shared) = crate::shared() else { return };
+    for (name, wrong) in [("screwdriver_screwdriver_approach", 0.0), ("torus_link", 0.02), ("gears", 0.1)] {
+        let path = PosePath::read(&shared.join(format!("paths/{name}.jsonl"))).expect("a path");
+        let pair = Pair::build(&path, &[shared.join("models")], &args(vec![], vec![])).expect("builds");
+        let answers = pair.run(&path, 0, |_| {});
+        let mut missed = 0;
+        for (k, ((_, truth), answer)) in path.poses.iter().zip(&answers).enumerate() {
+            let bounds = answer.depth_bounds.expect("bounded");
+            if let Some(d) = truth.distance.filter(|d| *d > 0.0) {
+                assert!(bounds.lower <= -d && -d <= bounds.upper, "{name} pose {k}: {d} outside {bounds:?}");
+            }
+            assert!(answer.complete && answer.wrench.is_finite());
+            missed += usize::from(truth.touching().is_some_and(|t| t != answer.touching));
+        }
+        let missed = missed as f64 / answers.len() as f64;
+        println!("{name}: touching-or-not wrong in {:.2} % of poses", 100.0 * missed);
+        assert!(missed <= wrong, "{name}: {missed}");
+    }
+}
