@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 /// Poses a second.
 const RATE: f64 = 500.0;
 
-struct Options {
+/// What the command line says.
+pub struct Options {
     file: PathBuf,
     unit: String,
     scale: f64,
@@ -24,9 +25,9 @@ struct Options {
     socket: Option<PathBuf>,
 }
 
-fn options() -> anyhow::Result<Options> {
+/// Reads the command line.
+pub fn options(mut args: impl Iterator<Item = String>) -> anyhow::Result<Options> {
     let mut o = Options { file: PathBuf::new(), unit: "m".into(), scale: 1.0, seconds: 10.0, socket: None };
-    let mut args = std::env::args().skip(1);
     while let Some(a) = args.next() {
         let mut value = || args.next().with_context(|| format!("{a} needs a value"));
         match a.as_str() {
@@ -44,7 +45,13 @@ fn options() -> anyhow::Result<Options> {
 }
 
 fn main() -> anyhow::Result<()> {
-    let o = options()?;
+    let peak = push(&options(std::env::args().skip(1))?)?;
+    println!("peak force {peak:.3} N");
+    Ok(())
+}
+
+/// Does it all; the largest force felt, N.
+pub fn push(o: &Options) -> anyhow::Result<f64> {
     let mut c = Client::connect(o.socket.as_deref(), "push_bunny", None)?;
     println!("connected to {}", c.path().display());
 
@@ -104,6 +111,5 @@ fn main() -> anyhow::Result<()> {
         }
     }
     c.call("disarm", json!({}))?;
-    println!("peak force {peak:.3} N");
-    Ok(())
+    Ok(peak)
 }

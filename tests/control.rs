@@ -1,5 +1,7 @@
 //! The control plane of the real daemon: bad input of every kind, sessions, transactions, descriptors, datagrams.
 
+#[path = "control/builds.rs"]
+mod builds;
 #[path = "control/cache.rs"]
 mod cache;
 mod daemon;
@@ -642,4 +644,26 @@ fn a_slow_subscriber_loses_telemetry_and_learns_how_much() {
         }
     }
     assert!(gaps > 0, "800 notes of a kilobyte do not fit into a socket's buffer");
+}
+
+#[test]
+fn ctl_of_a_stranger_is_told_which_group_opens_the_socket() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let d = Daemon::start("");
+    let mut command = std::process::Command::new(daemon::HAPTICD);
+    command.args(["ctl", "--socket"]).arg(d.socket()).arg("status");
+    if nix::unistd::geteuid().is_root() {
+        // Permissions do not bind root, but they do somebody else.
+        command.uid(65534).gid(65534);
+    } else {
+        std::fs::set_permissions(d.socket(), std::fs::Permissions::from_mode(0o000)).expect("closes it");
+    }
+    let out = match command.output() {
+        Ok(out) => out,
+        Err(e) => return println!("skipped: nobody cannot run the program under test: {e}"),
+    };
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text.contains("usermod -aG") && !text.contains("start one"), "{text}");
 }

@@ -5,11 +5,21 @@
 //! ball makes contact whatever the timing of the machine is.
 
 mod daemon;
+#[path = "end_to_end/disk.rs"]
+mod disk;
+/// The shipped example, run as it stands.
+#[path = "../examples/push_bunny.rs"]
+#[allow(dead_code)]
+mod push_bunny;
+#[path = "end_to_end/walk.rs"]
+mod walk;
 
 use daemon::{Daemon, HAPTICD, add_cube, cube_file, refused, wait_for};
 use hapticd::control::client::Client;
+use hapticd::geometry::shapes;
 use hapticd::protocol::datagram::MotionPose;
 use hapticd::protocol::rpc::codes;
+use hapticd::servo::record::{FLAG_DEADLINE, TickRecord};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -196,6 +206,22 @@ fn ends_by(signal: Signal) {
 #[test]
 fn sigterm_while_touching_leaves_zero_at_the_plant() {
     ends_by(Signal::SIGTERM);
+}
+
+#[test]
+fn sigterm_with_the_sigcont_that_systemd_sends_after_it_is_no_fault() {
+    let mut d = start();
+    let mut child = touch(&d);
+    d.signal(Signal::SIGTERM);
+    d.signal(Signal::SIGCONT);
+    assert!(d.wait_exit().success());
+    let plant = d.plant();
+    assert!(plant.is_zero() && plant.since_zero == 0, "{:?}", plant.wrench);
+    assert!(!d.log().contains("fault"), "{}", d.log());
+    let dumps = std::fs::read_dir(d.dir.path().join("rec")).expect("a directory").count();
+    assert_eq!(dumps, 0, "a dump of an ordinary end");
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 #[test]
@@ -544,36 +570,91 @@ fn a_fault_leaves_a_dump_of_the_seconds_before() {
     assert!(records.len() > 1);
 }
 
+/// A recording of it all shows that each tick did the same work: neither edits nor a build take anything from it.
 #[test]
-fn twenty_edits_a_second_and_a_build_while_touching() {
+fn twenty_edits_a_second_and_a_build_leave_the_work_of_each_tick_alone() {
+    const POINTS: u32 = 2000;
     let d = start();
     let mut child = touch(&d);
     let mut c = d.client("busy");
-    let file = cube_file(d.dir.path(), 0.05);
-    let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
-    // An uncached build of a fine field, and meanwhile edits of another session, which must not wait for it.
-    let load = json!({"name": "fine", "source": "descriptor", "format": "stl", "unit": "m",
-        "resolution": {"longest": 128}});
-    let id = c.start("mesh.load", load, Some(fd)).expect("sends");
-    c.finish(id).expect("loads");
+    let ball = d.dir.path().join("ball.stl");
+    std::fs::write(&ball, shapes::write_stl(&shapes::icosphere(0.005, 4))).expect("writes");
+    let load = |name: &str, cells: u32| json!({"name": name, "source": "descriptor", "format": "stl", "unit": "m", "resolution": {"longest": cells}});
+    c.call_with_file("mesh.load", load("ball", 16), &std::fs::File::open(&ball).expect("opens"))
+        .expect("loads");
+    c.call("object.update", json!({"object": "cube", "pose": at(AWAY)})).expect("moves");
+    let tool =
+        c.call("tool.set", json!({"tool": {"mesh": {"mesh": "ball", "points": POINTS}}})).expect("a tool");
+    wait_for("the tool", || {
+        let s = d.status().state?;
+        (Some(s.generation) >= tool["generation"].as_u64() && s.state == "rendering").then_some(())
+    });
+    c.call("object.update", json!({"object": "cube", "pose": at(TOUCHING)})).expect("moves");
+    wait_force(&d);
+    c.call_with_file("mesh.load", load("fine", 256), &cube_file(d.dir.path(), 0.05)).expect("loads");
     c.call("material.set", json!({"name": "other", "stiffness": 100.0})).expect("a material");
+    let recording = c.call("record", json!({"on": true})).expect("records");
+
+    // An uncached build of 256^3 cells, and meanwhile edits of another session, which must not wait for it.
     let object =
         json!({"name": "fine", "mesh": "fine", "material": "other", "pose": {"position": [1.0, 0.0, 0.0]}});
     let build = c.start("object.create", object, None).expect("sends");
+    let built = Arc::new(AtomicBool::new(false));
+    let done = built.clone();
+    let builder = std::thread::spawn(move || {
+        let answer = c.finish(build);
+        done.store(true, Relaxed);
+        (c, answer)
+    });
     let mut e = d.client("editor");
-    for i in 0..40 {
-        let height = TOUCHING + 1e-5 * f64::from(i % 5);
+    let (mut edits, mut during) = (0, 0);
+    while edits < 40 || !built.load(Relaxed) {
+        let height = TOUCHING + 1e-5 * f64::from(edits % 5);
         e.call("object.update", json!({"object": "cube", "pose": at(height)})).expect("edits");
+        edits += 1;
+        during += u32::from(!built.load(Relaxed));
         std::thread::sleep(Duration::from_millis(50));
     }
-    c.finish(build).expect("builds");
-    let s = d.status();
-    assert_eq!(s.state.expect("a state").fault, "none");
-    wait_force(&d);
+    assert!(during > 5, "{during} edits were served during the build");
+    let (mut c, answer) = builder.join().expect("builds");
+    let newest = answer.expect("builds")["generation"].as_u64().expect("a generation");
     wait_for("the newest generation to be felt", || {
-        let s = d.status();
-        (s.state?.generation == s.generation).then_some(())
+        d.status().state.filter(|s| s.generation >= newest).map(|_| ())
     });
+    c.call("record", json!({"on": false})).expect("ends");
+    let s = d.status().state.expect("a state");
+    assert_eq!((s.fault.as_str(), s.state.as_str()), ("none", "rendering"));
+    wait_force(&d);
+
+    let path = recording["path"].as_str().expect("a path");
+    let (_, records, _) = hapticd::recording::load(std::path::Path::new(path)).expect("loads");
+    // A tick that another program kept from its CPU may meet its deadline, which says so.
+    let (whole, cut): (Vec<&TickRecord>, Vec<&TickRecord>) =
+        records.iter().partition(|r| r.flags & FLAG_DEADLINE == 0);
+    println!("{} ticks, {} of them cut off by their deadline", records.len(), cut.len());
+    assert!(whole.len() > 1000 && whole.len() > cut.len());
+    for r in &whole {
+        assert_eq!((r.work, r.touched), (POINTS, 1), "tick {}, generation {}", r.tick, r.generation);
+    }
+    let generations: std::collections::BTreeSet<u64> = records.iter().map(|r| r.generation).collect();
+    assert!(generations.len() > 20, "{} generations were felt", generations.len());
     let _ = child.kill();
     let _ = child.wait();
+}
+
+#[test]
+fn the_example_pushes_a_mesh_against_the_tool() {
+    let d = start_with("motion_timeout_s = 0.5");
+    let file = d.dir.path().join("block.stl");
+    std::fs::write(&file, shapes::write_stl(&shapes::cuboid(hapticd::geometry::Vec3::repeat(0.1))))
+        .expect("writes");
+    let (file, socket) = (file.display().to_string(), d.socket().display().to_string());
+    let args =
+        [&file, "--unit", "m", "--scale", "0.8", "--seconds", "6", "--socket", &socket].map(String::from);
+    let options = push_bunny::options(args.into_iter()).expect("options");
+    let peak = push_bunny::push(&options).expect("runs");
+    assert!(peak > 0.05, "{peak} N");
+    wait_zero(&d);
+    assert_eq!(d.status().state.expect("a state").fault, "none");
+    assert!(push_bunny::options(std::iter::empty()).is_err());
 }

@@ -83,11 +83,12 @@ impl Client {
         token: Option<&str>,
     ) -> Result<Self, ClientError> {
         let places = path.map_or_else(candidates, |p| vec![p.to_path_buf()]);
-        let mut tried = Vec::new();
+        let (mut tried, mut refused) = (Vec::new(), false);
         for place in places {
             let mut stream = match UnixStream::connect(&place) {
                 Ok(s) => s,
                 Err(e) => {
+                    refused |= e.kind() == io::ErrorKind::PermissionDenied;
                     tried.push(format!("{}: {e}", place.display()));
                     continue;
                 }
@@ -101,7 +102,13 @@ impl Client {
             let welcome = serde_json::from_value(take(answer)?).map_err(strange)?;
             return Ok(Self { stream, path: place, welcome, buffer, next: 1, notes: VecDeque::new() });
         }
-        Err(ClientError::NoDaemon(format!("{}; start one with `hapticd run`", tried.join("; "))))
+        let cure = if refused {
+            "join the socket's group: sudo usermod -aG GROUP USER (hapticd, where the service was installed as \
+             described), then log in again"
+        } else {
+            "start one with `hapticd run`"
+        };
+        Err(ClientError::NoDaemon(format!("{}; {cure}", tried.join("; "))))
     }
 
     /// What the daemon said to the hello.

@@ -7,24 +7,51 @@ use crate::recording::worker::{Sink, Worker};
 use crate::recording::{ClockKind, Header, Recorder};
 use crate::servo::record::TickRecord;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Records that may wait for the disk: four seconds.
 const WAITING: usize = 4096;
+
+/// Told, in words for the user, that something could not be recorded.
+pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The recording directory.
 pub struct Recordings {
     dir: Option<PathBuf>,
     cap: u64,
     device: String,
-    running: Mutex<Option<(String, Arc<Mutex<Option<Worker>>>)>>,
+    tell: Tell,
+    running: Mutex<Option<(String, Arc<Mutex<State>>)>>,
+}
+
+/// A recording that was started.
+enum State {
+    Running(Worker),
+    /// The disk failed; why.
+    Failed(String),
+    Over,
+}
+
+impl State {
+    /// Hands a record over; what went wrong, once.
+    fn offer(&mut self, record: &TickRecord) -> Option<String> {
+        let Self::Running(worker) = self else { return None };
+        if worker.offer(record) || worker.alive() {
+            return None;
+        }
+        let Self::Running(worker) = std::mem::replace(self, Self::Over) else { return None };
+        let why = worker.finish().err().map_or_else(|| "its thread ended".into(), |e| e.to_string());
+        *self = Self::Failed(why.clone());
+        Some(why)
+    }
 }
 
 impl Recordings {
-    /// Recordings in `dir` of at most `cap` bytes together; `None` when there is no place for them.
-    pub fn new(dir: Option<PathBuf>, cap: u64, device: &str) -> Self {
-        Self { dir, cap, device: device.into(), running: Mutex::new(None) }
+    /// Recordings in `dir` of at most `cap` bytes together; `None` when there is no place for them. `tell` hears when
+    /// one fails.
+    pub fn new(dir: Option<PathBuf>, cap: u64, device: &str, tell: Tell) -> Self {
+        Self { dir, cap, device: device.into(), tell, running: Mutex::new(None) }
     }
 
     fn header(&self) -> Header {
@@ -42,13 +69,14 @@ impl Recordings {
         let failed = |text: String| RpcError::new(codes::REJECTED, text);
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         match (on, running.take()) {
-            (true, Some(r)) => {
+            (true, Some(r)) if !matches!(*lock(&r.1), State::Failed(_)) => {
                 let text = format!("already recording to {}", r.0);
                 *running = Some(r);
                 Err(failed(text))
             }
             (false, None) => Err(failed("not recording".into())),
-            (true, None) => {
+            // Nothing runs, or what ran has failed.
+            (true, _) => {
                 let dir = self.dir.as_ref().ok_or_else(|| failed(no_place()))?;
                 let prefix = format!("run-{}", unix_ns() / 1_000_000);
                 let file = self.cap.min(256 << 20) / 2;
@@ -58,11 +86,11 @@ impl Recordings {
                 let path = rotating.path().display().to_string();
                 let worker = Worker::spawn(Sink::Pieces(rotating), WAITING)
                     .map_err(|e| failed(format!("no thread for the recording: {e}")))?;
-                let shared = Arc::new(Mutex::new(Some(worker)));
-                let tap = shared.clone();
+                let shared = Arc::new(Mutex::new(State::Running(worker)));
+                let (tap, tell) = (shared.clone(), self.tell.clone());
                 bridge.send(Request::Tap(Some(Box::new(move |r| {
-                    if let Some(w) = tap.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-                        w.offer(r);
+                    if let Some(why) = lock(&tap).offer(r) {
+                        tell(&format!("the recording has ended: {why}"));
                     }
                 }))));
                 *running = Some((path.clone(), shared));
@@ -70,9 +98,13 @@ impl Recordings {
             }
             (false, Some((path, shared))) => {
                 bridge.send(Request::Tap(None));
-                let worker = shared.lock().unwrap_or_else(PoisonError::into_inner).take();
-                if let Some(w) = worker {
-                    w.finish().map_err(|e| failed(e.to_string()))?;
+                let state = std::mem::replace(&mut *lock(&shared), State::Over);
+                match state {
+                    State::Running(w) => drop(w.finish().map_err(|e| failed(e.to_string()))?),
+                    State::Failed(why) => {
+                        return Err(failed(format!("the recording had ended before: {why}")));
+                    }
+                    State::Over => {}
                 }
                 Ok(path)
             }
@@ -91,9 +123,14 @@ impl Recordings {
         let Some(dir) = &self.dir else { return };
         match write_dump(dir, &self.header(), records, fault, self.cap) {
             Ok(path) => tracing::info!("the seconds before the fault are in {}", path.display()),
-            Err(e) => tracing::warn!("no dump of the fault: {e}"),
+            Err(e) => (self.tell)(&format!("no dump of the fault: {e:#}")),
         }
     }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    // It is replaced whole, so it is sound whatever panicked.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn no_place() -> String {
@@ -113,9 +150,16 @@ fn write_dump(
 ) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(dir)?;
     let path = dir.join(format!("fault-{}-{fault}.mcap", unix_ns() / 1_000_000));
-    let mut recorder = Recorder::create(&path, header)?;
-    records.iter().try_for_each(|r| recorder.push(r))?;
-    recorder.finish()?;
+    let write = || {
+        let mut recorder = Recorder::create(&path, header)?;
+        records.iter().try_for_each(|r| recorder.push(r))?;
+        recorder.finish()
+    };
+    if let Err(e) = write() {
+        // What there is of it would only keep the disk full.
+        let _ = std::fs::remove_file(&path);
+        return Err(e.into());
+    }
     prune(dir, "mcap", cap, Some(&path))?;
     Ok(path)
 }

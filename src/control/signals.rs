@@ -21,6 +21,7 @@ struct Reach {
 static REACH: AtomicPtr<Reach> = AtomicPtr::new(std::ptr::null_mut());
 static PENDING: AtomicU32 = AtomicU32::new(0);
 static WAKE: AtomicI32 = AtomicI32::new(-1);
+static END_ASKED: AtomicBool = AtomicBool::new(false);
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
 /// Makes a servo reachable for the handlers. Each call leaks some bytes, because a handler may look at any time;
@@ -49,8 +50,13 @@ extern "C" fn on_signal(signal: i32) {
     // errno belongs to the interrupted code.
     // SAFETY: the location is this thread's own.
     let errno = unsafe { *libc::__errno_location() };
+    if signal != libc::SIGCONT && signal != libc::SIGTSTP {
+        END_ASKED.store(true, Release);
+    }
     if let Some(r) = reach() {
         match signal {
+            // systemd sends SIGCONT after each SIGTERM, stopped or not: no fault, and no dump of it, on the way out.
+            libc::SIGCONT if END_ASKED.load(Acquire) => {}
             libc::SIGCONT => r.flags.continued(),
             _ => r.flags.disarm(),
         }
@@ -88,7 +94,8 @@ extern "C" fn on_abort(_: i32) {
 pub fn install(wake_fd: i32) -> nix::Result<()> {
     WAKE.store(wake_fd, Release);
     let act = |handler, flags| SigAction::new(handler, flags, SigSet::empty());
-    let plain = act(SigHandler::Handler(on_signal), SaFlags::SA_RESTART);
+    // One after the other: of two that wait, the handler of the second would otherwise run first.
+    let plain = SigAction::new(SigHandler::Handler(on_signal), SaFlags::SA_RESTART, SigSet::all());
     for signal in ENDING.into_iter().chain([Signal::SIGTSTP, Signal::SIGCONT]) {
         // SAFETY: the handler is async-signal-safe.
         unsafe { sigaction(signal, &plain) }?;

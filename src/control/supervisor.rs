@@ -106,7 +106,12 @@ pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) 
     let udp_address = udp_socket.local_addr()?;
     let recordings_dir = places::recordings(config, &board);
     let cap = config.recordings.size_mb << 20;
-    let recordings = Arc::new(Recordings::new(recordings_dir, cap, &config.device.name));
+    let heard = sessions.clone();
+    let tell = move |text: &str| {
+        tracing::warn!("{text}");
+        heard.broadcast("recording_failed", text);
+    };
+    let recordings = Arc::new(Recordings::new(recordings_dir, cap, &config.device.name, Arc::new(tell)));
     let dumps = recordings.clone();
     let (bridge, bridge_thread) = bridge::spawn(BridgeOptions {
         socket: udp_socket,

@@ -58,17 +58,16 @@ pub(super) fn arm(mut client: Client, m: &Manner, method: &str, a: &ArmArgs) -> 
         eprintln!("armed; Ctrl-C disarms");
     }
     let seen = follow(&mut client, m, a.seconds, true)?;
+    if let Some(why) = seen.lost {
+        // No parting disarm: an admin's would take the force from whoever has it now.
+        eprintln!("the force was lost: {why}; peak force {:.3} N", seen.peak);
+        return Ok(exit::FAILED);
+    }
     client.call("disarm", json!({}))?;
     if !m.json {
         eprintln!("disarmed; peak force {:.3} N", seen.peak);
     }
-    match seen.lost {
-        Some(why) => {
-            eprintln!("the force was lost: {why}");
-            Ok(exit::FAILED)
-        }
-        None => Ok(exit::OK),
-    }
+    Ok(exit::OK)
 }
 
 pub(super) fn watch(mut client: Client, m: &Manner, a: &WatchArgs) -> anyhow::Result<ExitCode> {
@@ -83,6 +82,12 @@ pub(super) fn glance(client: &mut Client, m: &Manner, a: &WatchArgs) -> anyhow::
     follow(client, m, a.seconds, false)?;
     client.call("subscribe", json!({"rate_hz": 0.0}))?;
     Ok(())
+}
+
+/// True while the force is this session's.
+fn owns(client: &mut Client) -> anyhow::Result<bool> {
+    let status = client.call("status", json!({}))?;
+    Ok(status["owner"] == client.welcome().session)
 }
 
 struct Seen {
@@ -115,7 +120,9 @@ fn follow(client: &mut Client, m: &Manner, seconds: Option<f64>, armed: bool) ->
                     eprintln!("{start}{}: {}", e.event, e.text);
                 }
                 let over = ["fault", "disarmed", "taken_over", "lease_lost", "motion_stopped", "shutdown"];
-                if armed && over.contains(&e.event.as_str()) {
+                // A takeover disarms the owner before: that event comes to the new one, too.
+                let others = e.event == "disarmed" && owns(client)?;
+                if armed && over.contains(&e.event.as_str()) && !others {
                     seen.lost = Some(e.text);
                     break;
                 }

@@ -59,12 +59,12 @@ fn status(s: &Status) -> String {
             let _ = writeln!(o, "session {id} is armed");
         }
     }
-    let l = &s.limits;
-    let _ = writeln!(o, "limits {} N, {} N·m, {} m/s", l.force, l.torque, l.velocity);
     let bad: Vec<_> = s.rt.iter().filter(|r| !r.ok).collect();
-    match bad.is_empty() {
-        true => o.push_str("real-time ok\n"),
-        false => o.push_str("real-time degraded\n"),
+    // Limits and real-time set-up are those of a servo.
+    if !s.device.is_empty() {
+        let l = &s.limits;
+        let _ = writeln!(o, "limits {} N, {} N·m, {} m/s", l.force, l.torque, l.velocity);
+        o.push_str(if bad.is_empty() { "real-time ok\n" } else { "real-time degraded\n" });
     }
     for r in bad {
         let _ = writeln!(o, "  {}: {}; cure: {}", r.what, r.why, r.cure);

@@ -16,6 +16,7 @@ use crate::protocol::rpc::{Id, Response, RpcError, codes, parse_request};
 use crate::protocol::{VERSION, negotiate};
 use crate::scene::model::{Edit, Meta};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -27,6 +28,8 @@ use tokio::time::Instant;
 const LINE_PATIENCE: Duration = Duration::from_secs(10);
 /// A client that does not take what it asked for is closed after this time.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+/// Time between two looks whether a client that sends nothing more still reads.
+const GONE_LOOK: Duration = Duration::from_millis(50);
 /// Edits of one connection that may wait.
 const EDIT_QUEUE: usize = 64;
 /// Refused requests in a row after which a connection that ignores its rate is closed.
@@ -127,13 +130,15 @@ async fn converse(server: &Arc<Server>, stream: UnixStream) {
     let stream = Arc::new(stream);
     let outbox = Arc::new(Outbox::default());
     let writer = tokio::spawn(write(stream.clone(), outbox.clone()));
-    let mut lines = Lines::new(stream, server.options.line_bytes, LINE_PATIENCE);
+    let mut lines = Lines::new(stream.clone(), server.options.line_bytes, LINE_PATIENCE);
 
     let first = tokio::time::timeout(server.options.hello, greet(server, &peer, &mut lines, &outbox)).await;
     match first {
         Ok(Some(session)) => {
             let mut connection = Connection::new(server.clone(), session, outbox.clone());
-            connection.talk(&mut lines).await;
+            if let Some(End::Closed) = connection.talk(&mut lines).await {
+                connection.finish(&stream).await;
+            }
             connection.end();
         }
         Ok(None) => drop(server.counters.closed.fetch_add(1, Relaxed)),
@@ -268,7 +273,8 @@ struct Connection {
     server: Arc<Server>,
     session: Arc<Session>,
     outbox: Arc<Outbox>,
-    edits: mpsc::Sender<edits::Job>,
+    /// `None` once no more come.
+    edits: Option<mpsc::Sender<edits::Job>>,
     worker: tokio::task::JoinHandle<()>,
     running: edits::Running,
     tokens: f64,
@@ -283,15 +289,17 @@ impl Connection {
         let worker =
             tokio::spawn(edits::work(server.clone(), session.clone(), outbox.clone(), running.clone(), jobs));
         let tokens = f64::from(server.options.requests_per_s);
+        let edits = Some(edits);
         Self { server, session, outbox, edits, worker, running, tokens, filled: Instant::now(), excess: 0 }
     }
 
-    async fn talk(&mut self, lines: &mut Lines) {
+    /// Answers requests until the connection or the client's patience ends; how its input ended.
+    async fn talk(&mut self, lines: &mut Lines) -> Option<End> {
         let closed = self.outbox.clone();
         loop {
             let line = tokio::select! {
                 line = lines.next() => line,
-                () = closed.closed() => return,
+                () = closed.closed() => return None,
             };
             match line {
                 Ok(line) => {
@@ -299,12 +307,33 @@ impl Connection {
                     self.line(line).await;
                     if self.excess > MAX_EXCESS {
                         self.server.counters.closed.fetch_add(1, Relaxed);
-                        return;
+                        return None;
                     }
                 }
-                Err(end) => return complain(&end, &self.server, &self.outbox),
+                Err(end) => {
+                    complain(&end, &self.server, &self.outbox);
+                    return Some(end);
+                }
             }
         }
+    }
+
+    /// The client's input has ended. One that still reads (it has shut down its sending side only) gets the edits that
+    /// wait done and answered; of one that has gone the rest is dropped. Neither can hold the force any more.
+    async fn finish(&mut self, stream: &UnixStream) {
+        if has_gone(stream) {
+            return;
+        }
+        let (reply, _) = tokio::sync::oneshot::channel();
+        self.server.bridge.send(Request::Disarm { session: self.session.id, any: false, reply });
+        self.edits = None;
+        while tokio::time::timeout(GONE_LOOK, &mut self.worker).await.is_err() {
+            if has_gone(stream) || self.outbox.is_closed() {
+                return self.outbox.close();
+            }
+        }
+        // Done; who waits for it below must not wait for it again.
+        self.worker = tokio::spawn(std::future::ready(()));
     }
 
     /// A full bucket is one second of requests.
@@ -341,8 +370,9 @@ impl Connection {
             return self.answer(id, Err(RpcError::new(codes::DESCRIPTOR, text)));
         }
         if edits::is_edit(&request.method) {
-            let queued = edits::job(request, line.descriptor, self.session.role())
-                .and_then(|j| self.edits.try_send(j).map_err(|_| edits::queue_full()));
+            let queued = edits::job(request, line.descriptor, self.session.role()).and_then(|j| {
+                self.edits.as_ref().map_or(Ok(()), |e| e.try_send(j).map_err(|_| edits::queue_full()))
+            });
             if let Err(e) = queued {
                 self.answer(id, Err(e));
             }
@@ -371,6 +401,15 @@ impl Connection {
             linger(server, session).await;
         });
     }
+}
+
+/// True when the other end is closed, not only its sending side.
+fn has_gone(stream: &UnixStream) -> bool {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut fds = [PollFd::new(stream.as_fd(), PollFlags::empty())];
+    let polled = poll(&mut fds, PollTimeout::ZERO);
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    polled.is_err() || fds[0].revents().is_none_or(|r| r.intersects(gone))
 }
 
 fn answer(

@@ -1,0 +1,147 @@
+//! Builds that are asked for over the socket: their progress, how they are cancelled, and what becomes of edits that
+//! wait when their connection ends.
+
+use crate::daemon::{Daemon, Raw, code, wait_for};
+use hapticd::geometry::shapes;
+use hapticd::protocol::rpc::codes;
+use serde_json::{Value, json};
+use std::net::Shutdown;
+
+/// A daemon that may read meshes by path, and a ball of some thousand triangles there.
+fn with_ball() -> (Daemon, tempfile::TempDir, String) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("ball.stl");
+    std::fs::write(&path, shapes::write_stl(&shapes::icosphere(0.05, 5))).expect("writes");
+    let config =
+        format!("[scene]\nmesh_roots = [{:?}]\n[control]\nresume_s = 0.0\nfade_s = 0.0\n", dir.path());
+    (Daemon::start(&config), dir, path.display().to_string())
+}
+
+fn request(id: u64, method: &str, params: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+}
+
+/// Loads the ball for a field of so many cells, which nothing has built yet.
+fn prepare(r: &mut Raw, path: &str, cells: u32) {
+    r.hello();
+    let load = json!({"name": "ball", "source": {"path": path}, "format": "stl", "unit": "m",
+        "resolution": {"longest": cells}, "persistent": true});
+    assert_eq!(code(&r.ask(&request(1, "mesh.load", &load))), 0);
+    let material = json!({"name": "m", "stiffness": 100.0, "persistent": true});
+    assert_eq!(code(&r.ask(&request(2, "material.set", &material))), 0);
+}
+
+fn create(id: u64) -> String {
+    request(id, "object.create", &json!({"name": "ball", "mesh": "ball", "material": "m"}))
+}
+
+#[test]
+fn a_build_tells_its_progress_and_then_its_generation() {
+    let (d, _dir, path) = with_ball();
+    let mut r = d.raw();
+    prepare(&mut r, &path, 160);
+    r.send(&create(77));
+    let mut seen: Vec<(u64, u64)> = Vec::new();
+    let answer = loop {
+        let line = r.line().expect("a line");
+        if line["method"] != "progress" {
+            break line;
+        }
+        let p = &line["params"];
+        assert_eq!((p["request"].as_u64(), p["stage"].as_str()), (Some(77), Some("build")), "{line}");
+        seen.push((p["done"].as_u64().expect("a count"), p["total"].as_u64().expect("a count")));
+    };
+    assert_eq!((answer["id"].as_u64(), code(&answer)), (Some(77), 0), "{answer}");
+    assert!(answer["result"]["generation"].as_u64().is_some());
+    assert!(!seen.is_empty(), "a build of a second without a word");
+    assert!(seen.iter().all(|(done, total)| done <= total) && seen.is_sorted_by_key(|p| p.0), "{seen:?}");
+    // The same again is there already, and nothing is told of it.
+    r.send(&request(78, "object.create", &json!({"name": "b", "mesh": "ball", "material": "m"})));
+    assert_eq!(r.line().expect("an answer")["id"], 78);
+}
+
+#[test]
+fn a_cancelled_build_changes_nothing_and_the_next_one_goes_on() {
+    let (d, _dir, path) = with_ball();
+    let mut r = d.raw();
+    prepare(&mut r, &path, 400);
+    let scene = |r: &mut Raw| r.ask(&request(5, "scene", &json!({})))["result"].clone();
+    let before = scene(&mut r);
+    r.send(&create(77));
+    wait_for("progress", || (r.line()?["method"] == "progress").then_some(()));
+    // Others pass by while it builds.
+    let mut other = d.raw();
+    other.hello();
+    assert_eq!(code(&other.ask(&request(6, "ping", &json!({})))), 0);
+    // Nobody else can cancel it.
+    assert_ne!(code(&other.ask(&request(7, "cancel", &json!({"request": 77})))), 0);
+    r.send(&request(8, "cancel", &json!({"request": 77})));
+    let mut answers = Vec::new();
+    while answers.len() < 2 {
+        let line = r.line().expect("a line");
+        if line["id"].is_u64() {
+            answers.push(line);
+        }
+    }
+    let answer = |id: u64| answers.iter().find(|a| a["id"] == id).expect("an answer");
+    assert_eq!(code(answer(8)), 0);
+    assert_eq!(code(answer(77)), i64::from(codes::CANCELLED));
+    assert_eq!(scene(&mut r), before, "the scene is as it was");
+    // What has ended cannot be cancelled.
+    assert_ne!(code(&r.ask(&request(9, "cancel", &json!({"request": 77})))), 0);
+    // The next edit is taken.
+    assert_eq!(code(&r.ask(&request(10, "material.set", &json!({"name": "m", "stiffness": 2.0})))), 0);
+}
+
+#[test]
+fn who_shuts_down_only_the_sending_side_gets_every_edit_done_and_answered() {
+    let (d, _dir, path) = with_ball();
+    let mut r = d.raw();
+    prepare(&mut r, &path, 100);
+    r.send(&create(10));
+    for k in 11..40 {
+        let stiffness = f64::from(k as u32);
+        r.send(&request(k, "material.set", &json!({"name": "m", "stiffness": stiffness})));
+    }
+    r.stream.shutdown(Shutdown::Write).expect("shuts down");
+    let mut answered = Vec::new();
+    let mut generation = 0;
+    while let Some(line) = r.line() {
+        if let Some(id) = line["id"].as_u64() {
+            assert_eq!(code(&line), 0, "{line}");
+            let g = line["result"]["generation"].as_u64().expect("a generation");
+            assert!(g > generation);
+            (generation, answered) = (g, [answered, vec![id]].concat());
+        }
+    }
+    assert_eq!(answered, (10..40).collect::<Vec<_>>(), "in order, to the last");
+    let scene = d.client("looker").call("scene", json!({})).expect("a scene");
+    assert_eq!(scene["materials"][0]["stiffness"], 39.0);
+}
+
+#[test]
+fn of_who_has_gone_the_build_ends_and_what_waits_is_dropped() {
+    let (d, _dir, path) = with_ball();
+    let mut r = d.raw();
+    prepare(&mut r, &path, 400);
+    r.send(&create(10));
+    r.send(&request(11, "material.set", &json!({"name": "late", "stiffness": 1.0, "persistent": true})));
+    wait_for("progress", || (r.line()?["method"] == "progress").then_some(()));
+    drop(r);
+    // A session is forgotten once its last edit has ended.
+    let ended = |d: &Daemon| d.status().sessions.iter().all(|s| s.client != "raw").then_some(());
+    wait_for("the end of the session", || ended(&d));
+    let scene = d.client("looker").call("scene", json!({})).expect("a scene");
+    assert_eq!(scene["objects"].as_array().map(Vec::len), Some(0), "{scene}");
+    let names: Vec<_> =
+        scene["materials"].as_array().into_iter().flatten().map(|m| m["name"].clone()).collect();
+    assert_eq!(names, [json!("m")]);
+    // The place of the build is free again.
+    let mut next = d.raw();
+    next.hello();
+    let coarse = json!({"name": "coarse", "source": {"path": path}, "format": "stl", "unit": "m",
+        "resolution": {"longest": 16}});
+    assert_eq!(code(&next.ask(&request(1, "mesh.load", &coarse))), 0);
+    next.send(&request(2, "object.create", &json!({"name": "b", "mesh": "coarse", "material": "m"})));
+    assert_eq!(code(&next.line().expect("an answer")), 0);
+}
