@@ -49,12 +49,15 @@ fn main() {
     let field = Field::from_fn(corner, cell, [n, n, n], |p| radius - p.coords.norm());
     println!(
         "field {n}^3, {:.1} MB, sampled in {:.2} s",
-        field.data.len() as f64 * 2e-6,
+        field.bytes() as f64 * 1e-6,
         started.elapsed().as_secs_f64()
     );
     // As the scene compiler does.
-    let large = field.advise_large_pages();
-    println!("large pages: {large}");
+    println!(
+        "large pages {}, nodes left out are within {:.3} cells",
+        field.advise_large_pages(),
+        field.coarse_error() / cell
+    );
     let object = ObjectShape::Field(Arc::new(field));
     let material = Material { stiffness: 1000.0, reference_area: 1e-4, damping: 2.0 };
     for points in [10_000u32, 35_000] {

@@ -368,7 +368,7 @@ fn the_estimate_is_never_below_the_field_and_close_to_it() {
             Err(CompileError::Memory { .. })
         ));
         let (snapshot, report) = compiler.compile_reported(&scene, &Silent).unwrap();
-        let bytes = field(&snapshot, 0).data.len() as u64 * 2;
+        let bytes = field(&snapshot, 0).bytes();
         assert_eq!(report.bytes, bytes + scene.mesh_bytes());
         let stays = needed - working;
         assert!(report.bytes <= stays, "{params:?}: the estimate is below the field");

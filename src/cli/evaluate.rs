@@ -176,7 +176,7 @@ impl Pair {
         let build_s = started.elapsed().as_secs_f64();
         Ok(Self {
             elements: shell.len,
-            memory_bytes: shell.memory_bytes() + std::mem::size_of_val(&field.data[..]),
+            memory_bytes: shell.memory_bytes() + field.bytes() as usize,
             build_s,
             size,
             role: args.shell,

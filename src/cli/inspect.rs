@@ -174,7 +174,7 @@ fn estimate(mesh: &TriMesh, cells: u32) -> anyhow::Result<FieldEstimate> {
         let params = FieldParams { resolution: Resolution::Longest(cells), padding };
         let begin = Instant::now();
         let (field, _) = build::build(mesh, &params, &Silent)?;
-        Ok((field.data.len() as f64, begin.elapsed().as_secs_f64()))
+        Ok((field.nodes() as f64, begin.elapsed().as_secs_f64()))
     };
     let ((n0, t0), (n1, t1)) = (timed(12)?, timed(36)?);
     let per_node = ((t1 - t0) / (n1 - n0).max(1.0)).max(0.0);

@@ -138,8 +138,7 @@ mod tests {
     use std::sync::Arc;
 
     fn object(slot: u16, at: Vec3, radius: f64, motion: Option<u8>) -> SnapshotObject {
-        let field =
-            Field { origin: Point::origin(), cell: 1.0, dims: [2; 3], scale: 1.0, data: [0; 8].into() };
+        let field = Field::from_fn(Point::origin(), 1.0, [2; 3], |_| 0.0);
         SnapshotObject {
             id: u32::from(slot) + 1,
             incarnation: 1,

@@ -18,19 +18,7 @@ pub const MS: u64 = 1_000_000;
 /// A field sampled from an exact depth function (positive inside) over a cube of half edge `half` about the origin.
 pub fn field(half: f64, nodes: u32, depth: impl Fn(&Point) -> f64) -> Arc<Field> {
     let cell = 2.0 * half / f64::from(nodes - 1);
-    let node = |i: u32| f64::from(i) * cell - half;
-    let mut values = Vec::new();
-    for k in 0..nodes {
-        for j in 0..nodes {
-            for i in 0..nodes {
-                values.push(depth(&Point::new(node(i), node(j), node(k))));
-            }
-        }
-    }
-    let largest = values.iter().fold(0.0f64, |a, v| a.max(v.abs()));
-    let scale = (largest / 32767.0) as f32;
-    let data = values.iter().map(|v| (v / f64::from(scale)).round() as i16).collect();
-    Arc::new(Field { origin: Point::new(-half, -half, -half), cell, dims: [nodes; 3], scale, data })
+    Arc::new(Field::from_fn(Point::new(-half, -half, -half), cell, [nodes; 3], depth))
 }
 
 /// The half-space y < 0 as far as a cube of 2 x 6 cm reaches: depth -y, exact for trilinear interpolation.

@@ -13,12 +13,11 @@
 )]
 
 use super::{PATCHES, PointShell, UNSORTED};
-use crate::geometry::field::block::{Cells, Grid};
+use crate::geometry::field::block::{Cells, Grid, Spot};
 use crate::geometry::simd::{LANES, Simd, SimdLevel, dispatch};
-use std::ops::Range;
 
 /// Blocks whose sums stay in f32 lanes before they are added in f64; also how often a deadline is looked at.
-pub(super) const CHUNK: usize = 16;
+pub(super) const CHUNK: usize = 32;
 
 /// Sums: total force (3), total torque (3), elastic force (3), twice the symmetric part of the stiffness (21).
 pub(super) const SUMS: usize = 30;
@@ -94,7 +93,38 @@ pub(super) struct Sums {
     /// Deepest point of each patch: depth (m), shell index.
     pub(super) patch: [(f32, u32); PATCHES],
     pub(super) touched: bool,
+    /// Places of the blocks under way, and what presses: scratch memory of [`visit`].
+    spots: [Spot; SPOTS],
+    pressed: [Pressed; CHUNK],
 }
+
+/// Sixteen points of which some touch.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Pressed {
+    block: u32,
+    /// Area, m^2, 0 where nothing touches; force and its elastic part, N.
+    area: [f32; LANES],
+    force: [f32; LANES],
+    still: [f32; LANES],
+    /// Depth gradient in the tool's frame, m/m.
+    gradient: [[f32; LANES]; 3],
+}
+
+impl Pressed {
+    const NONE: Self = Self {
+        block: 0,
+        area: [0.0; LANES],
+        force: [0.0; LANES],
+        still: [0.0; LANES],
+        gradient: [[0.0; LANES]; 3],
+    };
+}
+
+/// Blocks whose places are known before the first of them is read: by then the CPU has fetched its cells.
+const AHEAD: usize = 4;
+/// Power of two above [`AHEAD`].
+const SPOTS: usize = 8;
 
 impl Sums {
     pub(super) fn new() -> Self {
@@ -104,6 +134,8 @@ impl Sums {
             deepest_inside: [f32::NEG_INFINITY; LANES],
             patch: [(0.0, 0); PATCHES],
             touched: false,
+            spots: [Spot::EMPTY; SPOTS],
+            pressed: [Pressed::NONE; CHUNK],
         }
     }
 
@@ -139,35 +171,43 @@ impl Sums {
     }
 }
 
-/// Visits the blocks of `range` (at most [`CHUNK`]).
-pub(super) fn visit(level: SimdLevel, job: &Job<'_>, range: Range<usize>, sums: &mut Sums) {
-    dispatch!(level, run(job: &Job<'_>, range: Range<usize>, sums: &mut Sums));
+/// Visits `blocks` (at most [`CHUNK`]).
+pub(super) fn visit(level: SimdLevel, job: &Job<'_>, blocks: &[u32], sums: &mut Sums) {
+    dispatch!(level, run(job: &Job<'_>, blocks: &[u32], sums: &mut Sums));
 }
 
 #[inline(always)]
-fn run<S: Simd>(s: S, job: &Job<'_>, range: Range<usize>, sums: &mut Sums) {
+fn run<S: Simd>(s: S, job: &Job<'_>, blocks: &[u32], sums: &mut Sums) {
     let shell = job.shell;
-    let [xs, ys, zs] = [&shell.x, &shell.y, &shell.z].map(|c| c.as_chunks::<LANES>().0);
-    let [nxs, nys, nzs] = [&shell.nx, &shell.ny, &shell.nz].map(|c| c.as_chunks::<LANES>().0);
+    let (xs, ys) = (shell.x.as_chunks::<LANES>().0, shell.y.as_chunks::<LANES>().0);
+    let zs = shell.z.as_chunks::<LANES>().0;
     let zero = s.splat(0.0);
     let mut deepest = s.load(&sums.deepest);
     let mut inside = s.load(&sums.deepest_inside);
-    let mut lanes = [zero; SUMS];
-    let mut touched = false;
-    for block in range {
-        let weight = job.partial.weight(shell, block);
-        if weight == 0.0 {
+    let mut pressed = 0;
+    for step in 0..blocks.len() + AHEAD {
+        if let Some(&block) = blocks.get(step) {
+            let block = block as usize;
+            let (Some(x), Some(y), Some(z)) = (xs.get(block), ys.get(block), zs.get(block)) else { break };
+            let r = [s.load(x), s.load(y), s.load(z)];
+            let m = &job.to_grid;
+            let u = [
+                affine(s, [m[0], m[1], m[2]], r, job.offset[0]),
+                affine(s, [m[3], m[4], m[5]], r, job.offset[1]),
+                affine(s, [m[6], m[7], m[8]], r, job.offset[2]),
+            ];
+            job.grid.place(s, u, &mut sums.spots[step % SPOTS]);
+        }
+        // One step later the stores of `place` have reached the cache.
+        if step >= 1 && step <= blocks.len() {
+            job.grid.find(&mut sums.spots[(step - 1) % SPOTS]);
+        }
+        if step < AHEAD {
             continue;
         }
-        let (Some(x), Some(y), Some(z)) = (xs.get(block), ys.get(block), zs.get(block)) else { break };
-        let r = [s.load(x), s.load(y), s.load(z)];
-        let m = &job.to_grid;
-        let u = [
-            affine(s, [m[0], m[1], m[2]], r, job.offset[0]),
-            affine(s, [m[3], m[4], m[5]], r, job.offset[1]),
-            affine(s, [m[6], m[7], m[8]], r, job.offset[2]),
-        ];
-        let cells = Cells::look_up(s, &job.grid, u);
+        let Some(&block) = blocks.get(step - AHEAD) else { break };
+        let block = block as usize;
+        let cells = Cells::read(s, &job.grid, &sums.spots[(step - AHEAD) % SPOTS]);
         let depth = cells.depth(s);
         deepest = s.max(depth, deepest);
         inside = s.max(cells.if_inside(s, depth, s.splat(f32::NEG_INFINITY)), inside);
@@ -175,10 +215,7 @@ fn run<S: Simd>(s: S, job: &Job<'_>, range: Range<usize>, sums: &mut Sums) {
         if bits == 0 {
             continue;
         }
-        let (Some(nx), Some(ny), Some(nz)) = (nxs.get(block), nys.get(block), nzs.get(block)) else { break };
-        let Some(fine) = job.fine.get(block) else { break };
-        touched = true;
-        let n = [s.load(nx), s.load(ny), s.load(nz)];
+        let (Some((r, n)), Some(fine)) = (block_of(s, shell, block), job.fine.get(block)) else { break };
         let mut area = s.load(fine);
         if block < job.blend_until
             && let Some(coarse) = job.coarse.get(block)
@@ -186,27 +223,29 @@ fn run<S: Simd>(s: S, job: &Job<'_>, range: Range<usize>, sums: &mut Sums) {
             let c = s.load(coarse);
             area = s.add(c, s.mul(s.sub(area, c), s.splat(job.t)));
         }
-        area = s.mul(area, s.splat(weight));
+        area = s.mul(area, s.splat(job.partial.weight(shell, block)));
         // Lanes that do not touch weigh nothing.
         let area = s.select_le(s.splat(f32::MIN_POSITIVE), depth, area, zero);
-        accumulate(s, job, &cells, depth, area, r, n, &mut lanes);
-
+        if let Some(out) = sums.pressed.get_mut(pressed) {
+            out.block = block as u32;
+            press(s, job, &cells, depth, area, r, n, out);
+            pressed += 1;
+        }
         sums.note_deepest(s, shell, block, depth, bits);
     }
     s.store(deepest, &mut sums.deepest);
     s.store(inside, &mut sums.deepest_inside);
-    if touched {
+    if pressed > 0 {
         sums.touched = true;
-        for i in 0..SUMS {
-            s.accumulate(lanes[i], &mut sums.total[i]);
-        }
+        sum_forces(s, shell, pressed, sums);
+        sum_moments(s, shell, pressed, sums);
     }
 }
 
-/// Adds one block: pressure times area along the shell normal, and the moments that make the stiffness.
+/// Pressure times area of one block, and what its stiffness is made of.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
-fn accumulate<S: Simd>(
+fn press<S: Simd>(
     s: S,
     job: &Job<'_>,
     cells: &Cells<S>,
@@ -214,45 +253,111 @@ fn accumulate<S: Simd>(
     area: S::F,
     r: [S::F; 3],
     n: [S::F; 3],
-    lanes: &mut [S::F; SUMS],
+    out: &mut Pressed,
 ) {
     let zero = s.splat(0.0);
-    let d = s.max(depth, zero);
-    let m = cross(s, r, n);
     // Depth gradient in the tool's frame: transpose of the map to the grid.
     let q = cells.gradient(s);
     let t = &job.to_grid;
-    let g = [
-        combine(s, [t[0], t[3], t[6]], q),
-        combine(s, [t[1], t[4], t[7]], q),
-        combine(s, [t[2], t[5], t[8]], q),
-    ];
-    let h = cross(s, r, g);
+    s.store(combine(s, [t[0], t[3], t[6]], q), &mut out.gradient[0]);
+    s.store(combine(s, [t[1], t[4], t[7]], q), &mut out.gradient[1]);
+    s.store(combine(s, [t[2], t[5], t[8]], q), &mut out.gradient[2]);
+    let d = s.max(depth, zero);
+    let m = cross(s, r, n);
     let elastic = s.mul(s.splat(job.pressure), d);
     // Speed of the surface against its inward normal; the damping never exceeds the spring, so it starts from 0.
     let along = s.add(combine(s, job.linear, n), combine(s, job.angular, m));
     let approach = s.max(s.mul(s.splat(-job.damping), along), zero);
     let pressure = s.add(elastic, s.min(approach, elastic));
-    let force = s.mul(area, pressure);
-    let still = s.mul(area, elastic);
-    for i in 0..3 {
-        lanes[i] = s.add(lanes[i], s.mul(force, n[i]));
-        lanes[3 + i] = s.add(lanes[3 + i], s.mul(force, m[i]));
-        lanes[6 + i] = s.add(lanes[6 + i], s.mul(still, n[i]));
-    }
-    let columns = [g[0], g[1], g[2], h[0], h[1], h[2]];
-    let mut rows = [n[0], n[1], n[2], m[0], m[1], m[2]];
-    for i in 0..6 {
-        rows[i] = s.mul(area, rows[i]);
-    }
-    let mut at = 9;
-    for i in 0..6 {
-        for j in i..6 {
-            let both = s.add(s.mul(rows[i], columns[j]), s.mul(rows[j], columns[i]));
-            lanes[at] = s.add(lanes[at], both);
-            at += 1;
+    s.store(area, &mut out.area);
+    s.store(s.mul(area, pressure), &mut out.force);
+    s.store(s.mul(area, elastic), &mut out.still);
+}
+
+/// Adds force, torque and elastic force of the blocks that press. This and [`sum_moments`] go over them one after the
+/// other because all thirty sums at once do not fit into the registers.
+#[inline(always)]
+fn sum_forces<S: Simd>(s: S, shell: &PointShell, pressed: usize, sums: &mut Sums) {
+    let zero = s.splat(0.0);
+    let mut lanes = [zero; 9];
+    for p in sums.pressed.iter().take(pressed) {
+        let Some((r, n)) = block_of(s, shell, p.block as usize) else { break };
+        let m = cross(s, r, n);
+        let (force, still) = (s.load(&p.force), s.load(&p.still));
+        for i in 0..3 {
+            lanes[i] = s.add(lanes[i], s.mul(force, n[i]));
+            lanes[3 + i] = s.add(lanes[3 + i], s.mul(force, m[i]));
+            lanes[6 + i] = s.add(lanes[6 + i], s.mul(still, n[i]));
         }
     }
+    for i in 0..9 {
+        s.accumulate(lanes[i], &mut sums.total[i]);
+    }
+}
+
+/// Adds twice the symmetric part of area (n, r x n) (g, r x g)^T, upper triangle by rows.
+#[inline(always)]
+fn sum_moments<S: Simd>(s: S, shell: &PointShell, pressed: usize, sums: &mut Sums) {
+    let zero = s.splat(0.0);
+    let mut lanes = [zero; 21];
+    for p in sums.pressed.iter().take(pressed) {
+        let Some((r, n)) = block_of(s, shell, p.block as usize) else { break };
+        let area = s.load(&p.area);
+        let g = [s.load(&p.gradient[0]), s.load(&p.gradient[1]), s.load(&p.gradient[2])];
+        // With s = n g^T + g n^T the blocks are s, t = s [r]^T, whose rows are r x (the rows of s), and [r] t, whose
+        // columns are r x (the columns of t).
+        let a = [s.mul(area, n[0]), s.mul(area, n[1]), s.mul(area, n[2])];
+        let xx = s.mul(s.add(a[0], a[0]), g[0]);
+        let yy = s.mul(s.add(a[1], a[1]), g[1]);
+        let zz = s.mul(s.add(a[2], a[2]), g[2]);
+        let xy = s.add(s.mul(a[0], g[1]), s.mul(a[1], g[0]));
+        let xz = s.add(s.mul(a[0], g[2]), s.mul(a[2], g[0]));
+        let yz = s.add(s.mul(a[1], g[2]), s.mul(a[2], g[1]));
+        let x = cross(s, r, [xx, xy, xz]);
+        let y = cross(s, r, [xy, yy, yz]);
+        let z = cross(s, r, [xz, yz, zz]);
+        let upper = [
+            xx,
+            xy,
+            xz,
+            x[0],
+            x[1],
+            x[2],
+            yy,
+            yz,
+            y[0],
+            y[1],
+            y[2],
+            zz,
+            z[0],
+            z[1],
+            z[2],
+            s.sub(s.mul(r[1], z[0]), s.mul(r[2], y[0])),
+            s.sub(s.mul(r[1], z[1]), s.mul(r[2], y[1])),
+            s.sub(s.mul(r[1], z[2]), s.mul(r[2], y[2])),
+            s.sub(s.mul(r[2], x[1]), s.mul(r[0], z[1])),
+            s.sub(s.mul(r[2], x[2]), s.mul(r[0], z[2])),
+            s.sub(s.mul(r[0], y[2]), s.mul(r[1], x[2])),
+        ];
+        for i in 0..21 {
+            lanes[i] = s.add(lanes[i], upper[i]);
+        }
+    }
+    for i in 0..21 {
+        s.accumulate(lanes[i], &mut sums.total[9 + i]);
+    }
+}
+
+/// Positions and normals of a block.
+#[inline(always)]
+fn block_of<S: Simd>(s: S, shell: &PointShell, block: usize) -> Option<([S::F; 3], [S::F; 3])> {
+    let x = shell.x.as_chunks::<LANES>().0.get(block)?;
+    let y = shell.y.as_chunks::<LANES>().0.get(block)?;
+    let z = shell.z.as_chunks::<LANES>().0.get(block)?;
+    let nx = shell.nx.as_chunks::<LANES>().0.get(block)?;
+    let ny = shell.ny.as_chunks::<LANES>().0.get(block)?;
+    let nz = shell.nz.as_chunks::<LANES>().0.get(block)?;
+    Some(([s.load(x), s.load(y), s.load(z)], [s.load(nx), s.load(ny), s.load(nz)]))
 }
 
 /// k[0] v[0] + k[1] v[1] + k[2] v[2].

@@ -94,6 +94,7 @@ fn go_through(
     let mut next_end = ends.next().unwrap_or(blocks);
     // Copies are taken where they can matter only.
     let mut whole = budget.deadline.map(|_| (0, sums.total));
+    let mut chunk = [0u32; CHUNK];
     let mut done = 0;
     while done < blocks {
         while next_end <= done {
@@ -113,9 +114,16 @@ fn go_through(
                 _ => (done, done, true),
             };
         }
-        let next = (done + CHUNK).min(blocks).min(next_end);
-        visit(simd, job, done..next, sums);
-        done = next;
+        let end = if whole.is_some() { blocks.min(next_end) } else { blocks };
+        let mut n = 0;
+        while n < CHUNK && done < end {
+            if job.partial.weight(shell, done) > 0.0 {
+                chunk[n] = done as u32;
+                n += 1;
+            }
+            done += 1;
+        }
+        visit(simd, job, &chunk[..n], sums);
     }
     (done, done, false)
 }

@@ -50,8 +50,10 @@ pub struct FieldReport {
     pub nodes: u64,
     /// Bytes of the finished field.
     pub bytes: u64,
-    /// Bound on |stored - exact| at a node, m (quantisation and single-precision arithmetic).
+    /// Bound on |stored - exact| at any node, m: quantisation, single-precision arithmetic, and `coarse_error`.
     pub node_error: f64,
+    /// Its part that is interpolation far from the surface, m; see [`Field::coarse_error`].
+    pub coarse_error: f64,
     /// Thinnest wall found in cells; below 2 the field cannot hold it. Infinite when none was found.
     pub thinnest_cells: f64,
     /// Narrowest gap between facing walls found in cells; below 2 the field fills it in. Infinite when none was found.
@@ -109,7 +111,7 @@ pub enum FieldError {
 
 /// Version of the build: raised whenever the same mesh and parameters give another field, so that cached fields of older
 /// versions are not taken for today's.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Largest field that is built, bytes: 32-bit node indices, and twice as much again while building.
 pub const MAX_BYTES: u64 = 1 << 32;
@@ -151,13 +153,14 @@ pub fn build(
     let cap = cap::close(&solid, &depth, &meter)?;
     let capped_tests = cap::apply(&cap, &grid, &mut depth, &meter)?;
     let thin = thin::measure(mesh, &solid, &meter)?;
-    let (field, node_error) = pack::quantise(&grid, &depth, &meter)?;
+    let (field, node_error) = pack::quantise(&grid, depth, &meter)?;
     meter.finish();
 
     let report = FieldReport {
-        nodes: field.data.len() as u64,
-        bytes: 2 * field.data.len() as u64,
+        nodes: field.nodes(),
+        bytes: field.bytes(),
         node_error,
+        coarse_error: field.coarse_error(),
         thinnest_cells: thin.wall,
         narrowest_gap_cells: thin.gap,
         capped_area: cap.area,

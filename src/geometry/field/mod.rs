@@ -4,16 +4,21 @@
 //! **positive inside, negative outside**, in metres; the gradient therefore points inwards.
 
 pub(crate) mod block;
+pub(crate) mod bricks;
 pub mod build;
 mod pages;
 pub mod sample;
+mod storage;
+
+pub(crate) use storage::Storage;
 
 use super::Point;
 
-/// A regular grid of signed distances stored as `i16` counts. Immutable after the build; shared by `Arc`.
+/// A regular grid of signed distances as `i16` counts. Immutable after the build; shared by `Arc`.
 ///
-/// Node (i, j, k) lies at `origin + cell * (i, j, k)` in the object's frame and is stored at
-/// `i + dims[0] * (j + dims[1] * k)`; its depth is `scale * data[..]` m, positive inside.
+/// Node (i, j, k) lies at `origin + cell * (i, j, k)` in the object's frame; its depth is a count times `scale`, m,
+/// positive inside ([`Field::node`]). Small fields hold every node. Large ones hold bricks: every node near the surface,
+/// and far from it only as many as it takes to interpolate the others within a stated error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
     /// Position of node (0, 0, 0) in the object's frame, m.
@@ -24,6 +29,6 @@ pub struct Field {
     pub dims: [u32; 3],
     /// Depth of one count, m: max|d| / 32767.
     pub scale: f32,
-    /// Depth counts, x fastest.
-    pub data: Box<[i16]>,
+    /// The counts.
+    pub(crate) storage: Storage,
 }

@@ -13,17 +13,20 @@ impl Field {
     /// false where the kernel refuses it. For the control side after a build or load, before the field is shared with
     /// the servo: it may copy the whole field.
     pub fn advise_large_pages(&self) -> bool {
-        let bytes = std::mem::size_of_val(&*self.data);
-        let start = (self.data.as_ptr() as usize).next_multiple_of(LARGE_PAGE);
-        let end = (self.data.as_ptr() as usize + bytes) / LARGE_PAGE * LARGE_PAGE;
-        if start >= end {
-            return false;
+        let mut advised = false;
+        for part in self.memory() {
+            let start = (part.as_ptr() as usize).next_multiple_of(LARGE_PAGE);
+            let end = (part.as_ptr() as usize + part.len()) / LARGE_PAGE * LARGE_PAGE;
+            if start >= end {
+                continue;
+            }
+            // SAFETY: the range lies within this field's own allocation; both requests leave its contents as they are.
+            advised |= unsafe {
+                let hinted = libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) == 0;
+                libc::madvise(start as *mut libc::c_void, end - start, MADV_COLLAPSE) == 0 || hinted
+            };
         }
-        // SAFETY: the range lies within this field's own allocation; both requests leave its contents as they are.
-        unsafe {
-            let hinted = libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) == 0;
-            libc::madvise(start as *mut libc::c_void, end - start, MADV_COLLAPSE) == 0 || hinted
-        }
+        advised
     }
 }
 

@@ -27,8 +27,8 @@ impl Field {
         let largest = values.iter().fold(0.0f64, |m, v| m.max(v.abs()));
         // Rounded up so that the largest value still fits.
         let scale = ((largest / 32767.0) as f32).next_up().max(f32::MIN_POSITIVE);
-        let data = values.iter().map(|v| (v / f64::from(scale)).round() as i16).collect();
-        Self { origin, cell, dims, scale, data }
+        let counts = values.iter().map(|v| (v / f64::from(scale)).round() as i16).collect();
+        Self::of_counts(origin, cell, dims, scale, counts)
     }
 
     /// Depth at `p` (object's frame, m), m: trilinear and positive inside. Outside the grid minus a lower bound on
@@ -48,7 +48,7 @@ impl Field {
         let [fx, fy, fz] = cell.fraction;
         let slope = |a: [usize; 4], b: [usize; 4], f: f64, g: f64| {
             let d = |k: usize| c[b[k]] - c[a[k]];
-            lerp(lerp(d(0), d(1), f), lerp(d(2), d(3), f), g) / self.cell
+            lerp(lerp(d(0), d(1), f), lerp(d(2), d(3), f), g) / (self.cell * cell.edge)
         };
         let mut gradient = Vec3::new(
             slope([0, 2, 4, 6], [1, 3, 5, 7], fy, fz),
@@ -79,13 +79,13 @@ impl Field {
 
     /// The largest |trilinear value - true depth| inside the grid, m: the field of a solid changes by at most the
     /// distance between two points, so the eight weighted corners are off by at most sqrt(3)/2 cell, plus half a
-    /// count of rounding, plus f32 rounding of the fast paths. Real-time safe.
+    /// count of rounding, plus what the bricks leave out, plus f32 rounding of the fast paths. Real-time safe.
     pub fn sample_error(&self) -> f64 {
         let largest_coordinate = f64::from(self.dims.into_iter().max().unwrap_or(0));
         let rounding = 8.0
             * f64::from(f32::EPSILON)
             * (largest_coordinate * self.cell + f64::from(self.scale) * 32767.0);
-        0.75f64.sqrt() * self.cell + 0.5 * f64::from(self.scale) + rounding
+        0.75f64.sqrt() * self.cell + 0.5 * f64::from(self.scale) + self.coarse_error() + rounding
     }
 
     /// The far corner of the grid in the object's frame, m.
@@ -106,13 +106,9 @@ impl Field {
             fraction[axis] = q - index[axis] as f64;
             outside[axis] = (u - q) * self.cell;
         }
-        let stride = [1, self.dims[0] as usize, self.dims[0] as usize * self.dims[1] as usize];
-        let base = index[0] + index[1] * stride[1] + index[2] * stride[2];
-        let corner = std::array::from_fn(|k| {
-            let at = base + (k & 1) + (k >> 1 & 1) * stride[1] + (k >> 2) * stride[2];
-            f64::from(self.data.get(at).copied().unwrap_or(i16::MIN)) * f64::from(self.scale)
-        });
-        (Cell { corner, fraction }, outside)
+        let corners = self.corners(index, fraction);
+        let corner = corners.count.map(|c| c * f64::from(self.scale));
+        (Cell { corner, fraction: corners.fraction, edge: corners.edge }, outside)
     }
 
     fn trilinear(&self, cell: &Cell) -> f64 {
@@ -127,6 +123,8 @@ impl Field {
 struct Cell {
     corner: [f64; 8],
     fraction: [f64; 3],
+    /// Its edge in cells of the grid.
+    edge: f64,
 }
 
 #[inline]

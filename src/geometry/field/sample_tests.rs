@@ -126,8 +126,8 @@ fn all_instruction_sets_give_the_same_bits_and_follow_the_f64_reference() {
     const N: usize = 1_000_000;
     let mut rng = Pcg64Mcg::seed_from_u64(4);
     let dims = [37, 23, 51];
-    let data = (0..dims.iter().product::<u32>()).map(|_| rng.next_u32() as i16).collect();
-    let field = Field { origin: Point::new(0.1, -0.2, 0.3), cell: 0.0013, dims, scale: 3.1e-7, data };
+    let counts = (0..dims.iter().product::<u32>()).map(|_| rng.next_u32() as i16).collect();
+    let field = Field::of_counts(Point::new(0.1, -0.2, 0.3), 0.0013, dims, 3.1e-7, counts);
     let mut axis = |n: u32| -> Vec<f32> {
         let last = f64::from(n - 1);
         (0..N)

@@ -118,6 +118,25 @@ impl Simd for Avx2 {
         both!(_mm256_min_epi32(a, b))
     }
     #[inline(always)]
+    fn iand(self, a: Self::I, b: Self::I) -> Self::I {
+        both!(_mm256_and_si256(a, b))
+    }
+    #[inline(always)]
+    fn iquarter(self, a: Self::I) -> Self::I {
+        op!([_mm256_srli_epi32::<2>(a[0]), _mm256_srli_epi32::<2>(a[1])])
+    }
+    #[inline(always)]
+    fn iload(self, v: &[i32; LANES]) -> Self::I {
+        op!([_mm256_loadu_si256(v.as_ptr().cast()), _mm256_loadu_si256(v.as_ptr().add(8).cast())])
+    }
+    #[inline(always)]
+    fn istore(self, a: Self::I, out: &mut [i32; LANES]) {
+        op!({
+            _mm256_storeu_si256(out.as_mut_ptr().cast(), a[0]);
+            _mm256_storeu_si256(out.as_mut_ptr().add(8).cast(), a[1]);
+        })
+    }
+    #[inline(always)]
     unsafe fn gather_corners(self, data: &[i16], base: Self::I, dy: usize, dz: usize) -> [Self::F; 8] {
         // SAFETY: four pairs of each lane are read at base, + dy, + dz, + dy + dz, each two counts long; the caller
         // promises that the last one ends within the slice and that base is not negative. The token proves AVX2.
@@ -128,6 +147,20 @@ impl Simd for Avx2 {
             let (e, f) = split(row(p.add(dz), base));
             let (g, h) = split(row(p.add(dz).add(dy), base));
             [a, b, c, d, e, f, g, h]
+        }
+    }
+    #[inline(always)]
+    unsafe fn gather_quads(self, quads: &[[i16; 4]], at: &[i32; LANES]) -> [Self::F; 8] {
+        // SAFETY: sixteen bytes are read at each lane's quad, which is two quads; the caller promises that both lie
+        // within the slice. The token proves AVX2.
+        unsafe {
+            let low = words(quads, [at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7]]);
+            let high = words(quads, [at[8], at[9], at[10], at[11], at[12], at[13], at[14], at[15]]);
+            let (c0, c2) = split([low[0], high[0]]);
+            let (c4, c6) = split([low[1], high[1]]);
+            let (c1, c3) = split([low[2], high[2]]);
+            let (c5, c7) = split([low[3], high[3]]);
+            [c0, c1, c2, c3, c4, c5, c6, c7]
         }
     }
     #[inline(always)]
@@ -154,6 +187,41 @@ impl Simd for Avx2 {
                 _mm256_storeu_pd(out.as_mut_ptr(), sum);
             }
         })
+    }
+}
+
+/// Words 0 to 3 of two quads each at eight places.
+///
+/// # Safety
+/// `at >= 0` and `at + 1 < quads.len()` for each; the CPU must have AVX2.
+#[inline(always)]
+unsafe fn words(quads: &[[i16; 4]], at: [i32; 8]) -> [__m256i; 4] {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let (a, b) = (two(quads, at[0], at[4]), two(quads, at[1], at[5]));
+        let (c, d) = (two(quads, at[2], at[6]), two(quads, at[3], at[7]));
+        let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
+        let (ab1, cd1) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
+        [
+            _mm256_unpacklo_epi64(ab, cd),
+            _mm256_unpackhi_epi64(ab, cd),
+            _mm256_unpacklo_epi64(ab1, cd1),
+            _mm256_unpackhi_epi64(ab1, cd1),
+        ]
+    }
+}
+
+/// Two quads each at two places.
+///
+/// # Safety
+/// `at >= 0` and `at + 1 < quads.len()` for both; the CPU must have AVX2.
+#[inline(always)]
+unsafe fn two(quads: &[[i16; 4]], low: i32, high: i32) -> __m256i {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let low = _mm_loadu_si128(quads.as_ptr().add(low as usize).cast());
+        let high = _mm_loadu_si128(quads.as_ptr().add(high as usize).cast());
+        _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high)
     }
 }
 

@@ -103,6 +103,22 @@ impl Simd for Avx512 {
         op!(_mm512_min_epi32(a, b))
     }
     #[inline(always)]
+    fn iand(self, a: Self::I, b: Self::I) -> Self::I {
+        op!(_mm512_and_si512(a, b))
+    }
+    #[inline(always)]
+    fn iquarter(self, a: Self::I) -> Self::I {
+        op!(_mm512_srli_epi32::<2>(a))
+    }
+    #[inline(always)]
+    fn iload(self, v: &[i32; LANES]) -> Self::I {
+        op!(_mm512_loadu_si512(v.as_ptr().cast()))
+    }
+    #[inline(always)]
+    fn istore(self, a: Self::I, out: &mut [i32; LANES]) {
+        op!(_mm512_storeu_si512(out.as_mut_ptr().cast(), a))
+    }
+    #[inline(always)]
     unsafe fn gather_corners(self, data: &[i16], base: Self::I, dy: usize, dz: usize) -> [Self::F; 8] {
         // SAFETY: four pairs of each lane are read at base, + dy, + dz, + dy + dz, each two counts long; the caller
         // promises that the last one ends within the slice and that base is not negative. The token proves AVX-512F.
@@ -113,6 +129,25 @@ impl Simd for Avx512 {
             let (e, f) = split(_mm512_i32gather_epi32::<2>(base, p.add(dz).cast()));
             let (g, h) = split(_mm512_i32gather_epi32::<2>(base, p.add(dz).add(dy).cast()));
             [a, b, c, d, e, f, g, h]
+        }
+    }
+    #[inline(always)]
+    unsafe fn gather_quads(self, quads: &[[i16; 4]], at: &[i32; LANES]) -> [Self::F; 8] {
+        // SAFETY: sixteen bytes are read at each lane's quad, which is two quads; the caller promises that both lie
+        // within the slice. The token proves AVX-512F.
+        unsafe {
+            // Register k holds lanes k, k + 4, k + 8, k + 12; transposing 4 x 4 words then puts the lanes in order.
+            let a = four(quads, [at[0], at[4], at[8], at[12]]);
+            let b = four(quads, [at[1], at[5], at[9], at[13]]);
+            let c = four(quads, [at[2], at[6], at[10], at[14]]);
+            let d = four(quads, [at[3], at[7], at[11], at[15]]);
+            let (ab, cd) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
+            let (c0, c2) = split(_mm512_unpacklo_epi64(ab, cd));
+            let (c4, c6) = split(_mm512_unpackhi_epi64(ab, cd));
+            let (ab, cd) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
+            let (c1, c3) = split(_mm512_unpacklo_epi64(ab, cd));
+            let (c5, c7) = split(_mm512_unpackhi_epi64(ab, cd));
+            [c0, c1, c2, c3, c4, c5, c6, c7]
         }
     }
     #[inline(always)]
@@ -129,6 +164,22 @@ impl Simd for Avx512 {
             _mm512_storeu_pd(low.as_mut_ptr(), _mm512_add_pd(_mm512_loadu_pd(low.as_ptr()), l));
             _mm512_storeu_pd(high.as_mut_ptr(), _mm512_add_pd(_mm512_loadu_pd(high.as_ptr()), h));
         })
+    }
+}
+
+/// Two quads each at four places.
+///
+/// # Safety
+/// `at >= 0` and `at + 1 < quads.len()` for each; the CPU must have AVX-512F.
+#[inline(always)]
+unsafe fn four(quads: &[[i16; 4]], at: [i32; 4]) -> __m512i {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let p = quads.as_ptr();
+        let v = _mm512_castsi128_si512(_mm_loadu_si128(p.add(at[0] as usize).cast()));
+        let v = _mm512_inserti32x4::<1>(v, _mm_loadu_si128(p.add(at[1] as usize).cast()));
+        let v = _mm512_inserti32x4::<2>(v, _mm_loadu_si128(p.add(at[2] as usize).cast()));
+        _mm512_inserti32x4::<3>(v, _mm_loadu_si128(p.add(at[3] as usize).cast()))
     }
 }
 

@@ -136,12 +136,23 @@ pub(crate) trait Simd: Copy {
     fn iadd(self, a: Self::I, b: Self::I) -> Self::I;
     fn imul(self, a: Self::I, b: Self::I) -> Self::I;
     fn imin(self, a: Self::I, b: Self::I) -> Self::I;
+    fn iand(self, a: Self::I, b: Self::I) -> Self::I;
+    /// A quarter, rounded down; the lanes must not be negative.
+    fn iquarter(self, a: Self::I) -> Self::I;
+    fn iload(self, v: &[i32; LANES]) -> Self::I;
+    fn istore(self, a: Self::I, out: &mut [i32; LANES]);
     /// The eight corners of each lane's cell as f32, first corner at `base`: corner k lies at
     /// `base + (k & 1) + dy (k >> 1 & 1) + dz (k >> 2)`.
     ///
     /// # Safety
     /// For each lane, `base >= 0` and `base + 1 + dy + dz < data.len()`.
     unsafe fn gather_corners(self, data: &[i16], base: Self::I, dy: usize, dz: usize) -> [Self::F; 8];
+    /// The eight corners of each lane's cell as f32 from two neighbouring quads, at `at` and `at + 1`: the first holds the
+    /// corners of lower x in the order (y, z) = 00, 10, 01, 11, the second those of higher x.
+    ///
+    /// # Safety
+    /// For each lane, `at >= 0` and `at + 1 < quads.len()`.
+    unsafe fn gather_quads(self, quads: &[[i16; 4]], at: &[i32; LANES]) -> [Self::F; 8];
     /// Largest lane; the lanes must not be NaN.
     fn reduce_max(self, a: Self::F) -> f32;
     /// Adds lane i to `acc[i]` in f64.

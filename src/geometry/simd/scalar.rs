@@ -88,6 +88,22 @@ impl Simd for Scalar {
         std::array::from_fn(|i| a[i].min(b[i]))
     }
     #[inline(always)]
+    fn iand(self, a: Self::I, b: Self::I) -> Self::I {
+        std::array::from_fn(|i| a[i] & b[i])
+    }
+    #[inline(always)]
+    fn iquarter(self, a: Self::I) -> Self::I {
+        a.map(|v| v >> 2)
+    }
+    #[inline(always)]
+    fn iload(self, v: &[i32; LANES]) -> Self::I {
+        *v
+    }
+    #[inline(always)]
+    fn istore(self, a: Self::I, out: &mut [i32; LANES]) {
+        *out = a;
+    }
+    #[inline(always)]
     unsafe fn gather_corners(self, data: &[i16], base: Self::I, dy: usize, dz: usize) -> [Self::F; 8] {
         let mut out = [[0.0; LANES]; 8];
         for lane in 0..LANES {
@@ -97,6 +113,21 @@ impl Simd for Scalar {
                 let i = base + (k & 1) + dy * (k >> 1 & 1) + dz * (k >> 2);
                 // SAFETY: the caller promises 0 <= base and base + 1 + dy + dz < data.len(); i is no larger.
                 corner[lane] = f32::from(unsafe { *data.get_unchecked(i) });
+            }
+        }
+        out
+    }
+    #[inline(always)]
+    unsafe fn gather_quads(self, quads: &[[i16; 4]], at: &[i32; LANES]) -> [Self::F; 8] {
+        let mut out = [[0.0; LANES]; 8];
+        for lane in 0..LANES {
+            let at = at[lane] as usize;
+            debug_assert!(at + 1 < quads.len());
+            // SAFETY: the caller promises at >= 0 and at + 1 < quads.len().
+            let (low, high) = unsafe { (*quads.get_unchecked(at), *quads.get_unchecked(at + 1)) };
+            for k in 0..4 {
+                out[2 * k][lane] = f32::from(low[k]);
+                out[2 * k + 1][lane] = f32::from(high[k]);
             }
         }
         out

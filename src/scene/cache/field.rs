@@ -1,14 +1,15 @@
 //! Fields in the cache.
 
 use super::{Cache, CacheNote, Key, Lookup, Mode};
-use crate::geometry::field::Field;
+use crate::geometry::field::bricks::Bricks;
 use crate::geometry::field::build::{self, FieldError, FieldParams, FieldReport, Progress, Resolution};
+use crate::geometry::field::{Field, Storage};
 use crate::geometry::{Point, TriMesh};
 
 /// Version of the encoding below.
-const ENCODING: u32 = 1;
+const ENCODING: u32 = 2;
 /// Bytes before the depths.
-const HEAD: usize = 4 * 8 + 3 * 4 + 4 + 8 * 8;
+const HEAD: usize = 4 * 8 + 3 * 4 + 4 + 9 * 8 + 4;
 
 /// Where a field came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +46,10 @@ pub fn field_key(mesh: &TriMesh, params: &FieldParams) -> Key {
     Key::new("field", ENCODING, &parts)
 }
 
-/// A field and its report as bytes: origin, cell (f64), nodes along x, y, z (u32), scale (f32), the report (u64 and f64), then the
-/// depths (i16). Little-endian.
+/// A field and its report as bytes: origin, cell (f64), nodes along x, y, z (u32), scale (f32), the report (u64 and f64), the kind of
+/// storage (u32: 0 dense, 1 bricks), then all counts (i16), or the bricks. Little-endian.
 pub fn encode_field(field: &Field, report: &FieldReport) -> Vec<u8> {
-    let mut out = Vec::with_capacity(HEAD + 2 * field.data.len());
+    let mut out = Vec::with_capacity(HEAD + field.bytes() as usize + 8);
     for x in [field.origin.x, field.origin.y, field.origin.z, field.cell] {
         out.extend_from_slice(&x.to_le_bytes());
     }
@@ -66,11 +67,21 @@ pub fn encode_field(field: &Field, report: &FieldReport) -> Vec<u8> {
         r.thinnest_cells.to_bits(),
         r.narrowest_gap_cells.to_bits(),
         r.capped_area.to_bits(),
+        r.coarse_error.to_bits(),
     ] {
         out.extend_from_slice(&x.to_le_bytes());
     }
-    for count in &field.data {
-        out.extend_from_slice(&count.to_le_bytes());
+    match &field.storage {
+        Storage::Dense(counts) => {
+            out.extend_from_slice(&0u32.to_le_bytes());
+            for count in counts {
+                out.extend_from_slice(&count.to_le_bytes());
+            }
+        }
+        Storage::Bricks(bricks) => {
+            out.extend_from_slice(&1u32.to_le_bytes());
+            bricks.write(&mut out);
+        }
     }
     out
 }
@@ -83,13 +94,22 @@ pub fn decode_field(bytes: &[u8]) -> Option<(Field, FieldReport)> {
     let half =
         |at: usize| -> Option<u32> { Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?)) };
     let real = |at: usize| word(at).map(f64::from_bits);
-    let report_at = HEAD - 64;
+    let report_at = HEAD - 76;
+    let dims = [half(32)?, half(36)?, half(40)?];
+    let nodes = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d as usize))?;
+    let storage = match half(HEAD - 4)? {
+        0 if data.len() == nodes.checked_mul(2)? => {
+            Storage::Dense(data.as_chunks::<2>().0.iter().map(|c| i16::from_le_bytes(*c)).collect())
+        }
+        1 => Storage::Bricks(Box::new(Bricks::read(data, dims)?)),
+        _ => return None,
+    };
     let field = Field {
         origin: Point::new(real(0)?, real(8)?, real(16)?),
         cell: real(24)?,
-        dims: [half(32)?, half(36)?, half(40)?],
+        dims,
         scale: f32::from_bits(half(44)?),
-        data: data.chunks_exact(2).map(|c| i16::from_le_bytes([c[0], c[1]])).collect(),
+        storage,
     };
     let report = FieldReport {
         nodes: word(report_at)?,
@@ -100,15 +120,14 @@ pub fn decode_field(bytes: &[u8]) -> Option<(Field, FieldReport)> {
         thinnest_cells: real(report_at + 40)?,
         narrowest_gap_cells: real(report_at + 48)?,
         capped_area: real(report_at + 56)?,
+        coarse_error: real(report_at + 64)?,
     };
-    let nodes = field.dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d as usize))?;
     let sound = field.origin.iter().all(|x| x.is_finite())
         && field.cell.is_finite()
         && field.cell > 0.0
         && field.scale.is_finite()
         && field.scale > 0.0
-        && field.dims.iter().all(|&d| d >= 2)
-        && data.len() == 2 * nodes;
+        && field.dims.iter().all(|&d| d >= 2);
     sound.then_some((field, report))
 }
 

@@ -39,7 +39,7 @@ impl Built {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        (self.field.data.len() * size_of::<i16>()) as u64
+        self.field.bytes()
     }
 }
 

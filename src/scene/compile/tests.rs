@@ -24,13 +24,7 @@ fn key(n: u32) -> GeometryKey {
 
 /// A field of 1,000 bytes.
 fn built() -> Arc<Built> {
-    let field = Field {
-        origin: Point::origin(),
-        cell: 0.1,
-        dims: [5, 10, 10],
-        scale: 1.0,
-        data: vec![0; 500].into(),
-    };
+    let field = Field::from_fn(Point::origin(), 0.1, [5, 10, 10], |_| 0.0);
     Arc::new(Built {
         field: Arc::new(field),
         report: FieldReport::default(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 const MS: u64 = 1_000_000;
 
 fn object() -> SnapshotObject {
-    let field = Field { origin: Point::origin(), cell: 1.0, dims: [2; 3], scale: 1.0, data: [0; 8].into() };
+    let field = Field::from_fn(Point::origin(), 1.0, [2; 3], |_| 0.0);
     SnapshotObject {
         id: 7,
         incarnation: 3,

@@ -46,7 +46,7 @@ fn privileged() -> bool {
 pub fn lock_snapshot(snapshot: &Snapshot) -> io::Result<()> {
     for object in &snapshot.objects {
         match &object.shape {
-            ObjectShape::Field(field) => lock(&field.data)?,
+            ObjectShape::Field(field) => field.memory().into_iter().try_for_each(lock)?,
         }
     }
     if let ToolShape::Shell(shell) = &snapshot.tool.shape {

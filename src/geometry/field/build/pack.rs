@@ -5,7 +5,7 @@ use super::{Field, FieldError, Meter};
 use rayon::prelude::*;
 
 /// Rounds the depths (in cells) to counts of max|d| / 32767. Returns the field and the bound on its error at a node, m.
-pub(super) fn quantise(grid: &Grid, depth: &Blocks, meter: &Meter) -> Result<(Field, f64), FieldError> {
+pub(super) fn quantise(grid: &Grid, depth: Blocks, meter: &Meter) -> Result<(Field, f64), FieldError> {
     // Unused places of border blocks hold zeros.
     let largest = depth
         .data
@@ -26,11 +26,12 @@ pub(super) fn quantise(grid: &Grid, depth: &Blocks, meter: &Meter) -> Result<(Fi
         }
         meter.step(share)
     })?;
+    drop(depth);
     // Half a count, and the single-precision arithmetic of the distances: some 16 roundings of 2^-24 of coordinates that
     // reach from the centre to the corner of the grid.
     let corner = grid.dims.iter().map(|&n| (n * n) as f64).sum::<f64>().sqrt() * 0.5 * grid.cell;
     let error = 0.5 * f64::from(scale) + 1e-6 * corner;
-    let field =
-        Field { origin: grid.origin, cell: grid.cell, dims: grid.dims.map(|n| n as u32), scale, data };
+    let field = Field::of_counts(grid.origin, grid.cell, grid.dims.map(|n| n as u32), scale, data);
+    let error = error + field.coarse_error();
     Ok((field, error))
 }
