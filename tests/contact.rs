@@ -502,7 +502,9 @@ fn nonsense_poses_and_materials_do_no_harm() {
     let broken = ToolShape::Shell(Arc::new(broken));
     assert!(ask(&broken, &good, &object).wrench.is_finite());
     let ObjectShape::Field(field) = &object;
-    let broken = ObjectShape::Field(Arc::new(Field { dims: [9, 9, 9], ..Field::clone(field) }));
+    let mut broken = Field::clone(field);
+    broken.dims = [9, 9, 9];
+    let broken = ObjectShape::Field(Arc::new(broken));
     let c = ask(&shell, &good, &broken);
     assert!(!c.complete && c.wrench.force.norm() == 0.0);
 }

@@ -88,6 +88,19 @@ fn box_sphere_and_torus_have_their_closed_forms() {
     let sagitta = 0.08 * turn(200.0) + 0.02 * turn(80.0);
     assert_depths("torus", &f, 1, report.node_error + sagitta, |p| 0.02 - (p.x.hypot(p.y) - 0.06).hypot(p.z));
     assert_continuous("torus", &f, &report);
+
+    // Large enough for bricks: coarse away from the surface, within the stated error everywhere.
+    let params = FieldParams { resolution: Resolution::Longest(64), padding: 28 };
+    let (f, report) = build(&shapes::icosphere(0.05, 5), &params, &Silent).unwrap();
+    let sagitta = edge * edge / (8.0 * 0.05) * 2.0;
+    assert!(f.bytes() < 2 * f.nodes() && report.coarse_error > 0.0, "no bricks: {report:?}");
+    assert_depths("ball in bricks", &f, 1, report.node_error + sagitta, |p| 0.05 - p.coords.norm());
+    assert_continuous("ball in bricks", &f, &report);
+    let near = report.node_error - report.coarse_error + sagitta;
+    for (_, p, d) in nodes(&f) {
+        let want = 0.05 - p.coords.norm();
+        assert!(want.abs() > 3.0 * f.cell || (d - want).abs() <= near, "{d} instead of {want} m at {p}");
+    }
 }
 
 #[test]

@@ -134,8 +134,10 @@ pub fn needs(size: &Vec3, triangles: usize, params: &FieldParams) -> Needs {
     Needs {
         field: bytes(2.0 * nodes.iter().product::<f64>()),
         // Distances first; when those are gone, the nodes once more, bricks and marks.
-        working: bytes((4.0 * BLOCK as f64 * blocks.iter().product::<f64>()).max(4.5 * nodes.iter().product::<f64>()))
-            .saturating_add(TRIANGLE_BYTES * triangles as u64),
+        working: bytes(
+            (4.0 * BLOCK as f64 * blocks.iter().product::<f64>()).max(4.5 * nodes.iter().product::<f64>()),
+        )
+        .saturating_add(TRIANGLE_BYTES * triangles as u64),
     }
 }
 
