@@ -16,7 +16,7 @@ fn ball(dims: [u32; 3], radius: f64) -> (Field, impl Fn(&Point) -> f64) {
 fn nodes_near_the_surface_are_exact_and_all_others_within_the_stated_error() {
     // Grids whose cells are, and are not, whole bricks.
     for dims in [[121, 105, 101], [118, 103, 120], [120, 122, 99]] {
-        let (field, exact) = ball(dims, 0.028);
+        let (field, exact) = ball(dims, 0.022);
         let Storage::Bricks(bricks) = &field.storage else { panic!("{dims:?}: no bricks") };
         assert!(field.bytes() < 2 * field.nodes());
         assert!((2..3u32).all(|s| bricks.table.iter().any(|e| e & 3 == s)), "no coarse bricks");
@@ -40,7 +40,7 @@ fn nodes_near_the_surface_are_exact_and_all_others_within_the_stated_error() {
 
 #[test]
 fn the_value_is_continuous_across_bricks_of_different_spacing() {
-    let (field, _) = ball([121, 105, 101], 0.03);
+    let (field, _) = ball([121, 105, 101], 0.022);
     // Across every brick's upper x, y and z face at scattered places: a rounded count on either side.
     let mut checked = 0;
     for n in 0..40_000u32 {
@@ -63,7 +63,7 @@ fn the_value_is_continuous_across_bricks_of_different_spacing() {
 fn fast_paths_agree_with_the_single_sample_in_all_spacings() {
     use super::super::sample::sample_batch_at;
     use crate::geometry::simd::SimdLevel;
-    let (field, _) = ball([118, 103, 120], 0.03);
+    let (field, _) = ball([118, 103, 120], 0.022);
     const N: usize = 32_000;
     let axis = |k: u32, n: u32| -> Vec<f32> {
         (0..N as u32)
@@ -101,7 +101,7 @@ fn fast_paths_agree_with_the_single_sample_in_all_spacings() {
 
 #[test]
 fn bytes_come_back_and_damaged_ones_are_refused() {
-    let (field, _) = ball([105, 101, 110], 0.03);
+    let (field, _) = ball([105, 101, 110], 0.022);
     let Storage::Bricks(bricks) = &field.storage else { panic!("no bricks") };
     let mut bytes = Vec::new();
     bricks.write(&mut bytes);

@@ -133,11 +133,9 @@ pub fn needs(size: &Vec3, triangles: usize, params: &FieldParams) -> Needs {
     let bytes = |x: f64| if x.is_finite() { x as u64 } else { u64::MAX };
     Needs {
         field: bytes(2.0 * nodes.iter().product::<f64>()),
-        // Distances first; when those are gone, the nodes once more, bricks and marks.
-        working: bytes(
-            (4.0 * BLOCK as f64 * blocks.iter().product::<f64>()).max(4.5 * nodes.iter().product::<f64>()),
-        )
-        .saturating_add(TRIANGLE_BYTES * triangles as u64),
+        // When the distances are gone, the bricks take less (`Bricks::of`).
+        working: bytes(4.0 * BLOCK as f64 * blocks.iter().product::<f64>())
+            .saturating_add(TRIANGLE_BYTES * triangles as u64),
     }
 }
 
