@@ -232,6 +232,7 @@ fn scene_service(
         mesh_roots: config.scene.mesh_roots.clone(),
         mesh_bytes: config.control.mesh_bytes,
         max_edits: 10_000,
+        lock_memory: config.servo.lock_memory,
     };
     let compiler = places::compiler(config, board);
     SceneService::new(scene, compiler, options, Box::new(bridge.clone()))
