@@ -501,8 +501,7 @@ fn nonsense_poses_and_materials_do_no_harm() {
     (broken.len, broken.x) = (1000, vec![0.0; 64]);
     let broken = ToolShape::Shell(Arc::new(broken));
     assert!(ask(&broken, &good, &object).wrench.is_finite());
-    let ObjectShape::Field(field) = &object;
-    let mut broken = Field::clone(field);
+    let mut broken = Field::clone(object.field());
     broken.dims = [9, 9, 9];
     let broken = ObjectShape::Field(Arc::new(broken));
     let c = ask(&shell, &good, &broken);

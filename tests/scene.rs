@@ -59,8 +59,10 @@ fn boxes(n: usize) -> (Scene, Vec<u32>) {
 }
 
 fn field(snapshot: &Snapshot, i: usize) -> &Arc<hapticd::geometry::field::Field> {
-    let ObjectShape::Field(field) = &snapshot.objects[i].shape;
-    field
+    match &snapshot.objects[i].shape {
+        ObjectShape::Field(field) => field,
+        ObjectShape::Solid(solid) => &solid.field,
+    }
 }
 
 // --- transactions ---------------------------------------------------------------------------------------------

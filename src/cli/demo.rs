@@ -97,7 +97,7 @@ fn plot_recording(recording: &Path, png: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contact::{ObjectShape, ToolShape};
+    use crate::contact::ToolShape;
     use crate::device::registry::{OpenOptions, Registry};
     use crate::geometry::field::build::Silent;
     use crate::scene::compile::Compiler;
@@ -112,7 +112,7 @@ mod tests {
         let built = scene::build(dir.path(), &Compiler::new(1 << 30), &Silent).unwrap();
         let ToolShape::Shell(shell) = &built.snapshot.tool.shape else { panic!("the pin is no shell") };
         assert!(shell.len >= 5000, "{} points", shell.len);
-        let ObjectShape::Field(field) = &built.snapshot.objects[0].shape;
+        let field = built.snapshot.objects[0].shape.field();
         assert!(field.dims.iter().all(|n| *n > 128), "{:?}", field.dims);
 
         let seconds = 3.0;

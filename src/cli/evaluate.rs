@@ -10,9 +10,10 @@ pub use figures::Figures;
 pub use path::{PosePath, Truth};
 
 use super::progress::Bar;
+use crate::contact::ist::{IstParams, Solid, SphereTree, cell_for};
 use crate::contact::vps::{PointShell, ShellParams};
 use crate::contact::{self, Budget, Contact, Material, ObjectShape, Query, QueryState, ToolShape};
-use crate::geometry::field::build::{FieldParams, Resolution, build};
+use crate::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use crate::geometry::import::{Format, ImportOptions, import};
 use crate::geometry::{Pose, TriMesh, Twist, Wrench};
 use anyhow::{Context, Result, bail};
@@ -38,6 +39,8 @@ const MAX_PADDING: u32 = 64;
 pub enum Method {
     /// Voxmap-PointShell: a sampled surface against a distance field.
     Vps,
+    /// Inner Sphere Tree: a body filled with spheres against a solid.
+    Ist,
 }
 
 /// Which body of the path is sampled.
@@ -64,12 +67,18 @@ pub struct Args {
     /// Points of the sampled body
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     pub points: u32,
-    /// Edge of a cell of the other body's field, m; by default its longest side has 128 cells
+    /// Spheres of the sampled body (--method ist); the other body's field is as fine as its own packing would need
+    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
+    pub spheres: u32,
+    /// Edge of a cell of the other body's field, m; by default its longest side has 128 cells, or what --spheres asks for
     #[arg(long, value_name = "M")]
     pub voxel: Option<f64>,
     /// Time for one query, µs; it is turned into work units by a calibration on the path's own poses
     #[arg(long, value_name = "U")]
     pub budget_us: Option<f64>,
+    /// Start each query with an empty memory of the one before
+    #[arg(long)]
+    pub cold: bool,
     /// Which body is sampled; the other one becomes the field
     #[arg(long, value_enum, default_value = "moving")]
     pub shell: Role,
@@ -111,7 +120,10 @@ pub fn report(args: &Args) -> Result<()> {
         let mut micros = Vec::with_capacity(path.poses.len());
         let answers = pair.run(&path, units, |us| micros.push(us));
         let run = figures::Run {
-            method: "vps",
+            method: match args.method {
+                Method::Vps => "vps",
+                Method::Ist => "ist",
+            },
             elements: pair.elements,
             build_s: pair.build_s,
             memory_bytes: pair.memory_bytes,
@@ -138,6 +150,7 @@ pub struct Pair {
     tool: ToolShape,
     object: ObjectShape,
     role: Role,
+    cold: bool,
     material: Material,
     /// Points of the shell.
     pub elements: usize,
@@ -164,26 +177,50 @@ impl Pair {
             Role::Static => (&fixed, &moving),
         };
         let started = Instant::now();
-        let cell = args.voxel.unwrap_or_else(|| longest_side(field_of) / DEFAULT_CELLS);
+        let cell = match (args.voxel, args.method) {
+            (Some(cell), _) => cell,
+            (None, Method::Vps) => longest_side(field_of) / DEFAULT_CELLS,
+            (None, Method::Ist) => cell_for(field_of, args.spheres, &Silent)?,
+        };
         let params = FieldParams { resolution: Resolution::Cell(cell), padding: padding(path, size, cell) };
         let bar = Bar::new(&format!("{}: field", path.name));
         let built = build(field_of, &params, &bar);
         bar.finish();
         let (field, _) = built.with_context(|| format!("{}: field", path.name))?;
         field.advise_large_pages();
-        let shell = PointShell::build(shell_of, ShellParams::points(args.points))
-            .with_context(|| format!("{}: shell", path.name))?;
+        let field = Arc::new(field);
+        let mut memory_bytes = field.bytes() as usize;
+        let (tool, object, elements) = match args.method {
+            Method::Vps => {
+                let shell = PointShell::build(shell_of, ShellParams::points(args.points))
+                    .with_context(|| format!("{}: shell", path.name))?;
+                memory_bytes += shell.memory_bytes();
+                let points = shell.len;
+                (ToolShape::Shell(Arc::new(shell)), ObjectShape::Field(field), points)
+            }
+            Method::Ist => {
+                let bar = Bar::new(&format!("{}: spheres", path.name));
+                let tree = SphereTree::build(shell_of, &IstParams::spheres(args.spheres), &bar);
+                bar.finish();
+                let tree = tree.with_context(|| format!("{}: spheres", path.name))?;
+                memory_bytes += tree.memory_bytes();
+                let spheres = tree.spheres;
+                let solid = Solid::new(field_of, field, &|| false).context("the solid was not built")?;
+                (ToolShape::Spheres(Arc::new(tree)), ObjectShape::Solid(Arc::new(solid)), spheres)
+            }
+        };
         let build_s = started.elapsed().as_secs_f64();
         Ok(Self {
-            elements: shell.len,
-            memory_bytes: shell.memory_bytes() + field.bytes() as usize,
+            elements,
+            memory_bytes,
             build_s,
             size,
             role: args.shell,
+            cold: args.cold,
             // Undamped, so that the answer depends on the pose alone; 1000 N/m for a square centimetre.
             material: Material { stiffness: 1000.0, reference_area: 1e-4, damping: 0.0 },
-            tool: ToolShape::Shell(Arc::new(shell)),
-            object: ObjectShape::Field(Arc::new(field)),
+            tool,
+            object,
         })
     }
 
@@ -207,6 +244,9 @@ impl Pair {
     pub fn run(&self, path: &PosePath, units: u32, mut timed: impl FnMut(f64)) -> Vec<Contact> {
         let mut state = QueryState::default();
         let ask = |(pose, _): &(Pose, Truth)| {
+            if self.cold {
+                state = QueryState::default();
+            }
             let (answer, us) = self.ask(pose, units, &mut state);
             timed(us);
             answer
@@ -312,6 +352,9 @@ fn table(all: &[Figures]) -> Table {
         "dist % mean",
         "p99",
         "max",
+        "vol % mean",
+        "p99",
+        "max",
         "force ° mean",
         "p99",
         "torque °",
@@ -338,6 +381,9 @@ fn table(all: &[Figures]) -> Table {
                 percent(f.distance_err_mean),
                 percent(f.distance_err_p99),
                 percent(f.distance_err_max),
+                percent(f.volume_err_mean),
+                percent(f.volume_err_p99),
+                percent(f.volume_err_max),
                 short(f.force_angle_mean_deg),
                 short(f.force_angle_p99_deg),
                 short(f.torque_angle_mean_deg),

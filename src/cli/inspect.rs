@@ -1,5 +1,7 @@
 //! `hapticd inspect`: what a mesh file holds, what had to be repaired, how large it is to the hand, what a field costs.
 
+mod ist;
+
 use crate::geometry::field::build::{self, FieldParams, Resolution, Silent};
 use crate::geometry::import::{Format, ImportOptions, ImportReport, Unit, import};
 use crate::geometry::{TriMesh, Vec3};
@@ -40,6 +42,12 @@ pub struct Args {
     /// Cells along the longest side of the distance field whose cost is estimated; 0 leaves the estimate out
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(0..=4096))]
     pub cells: u32,
+    /// Fill it with so many inner spheres and say what that gives and costs
+    #[arg(long, value_name = "SPHERES", value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
+    pub ist: Option<u32>,
+    /// Draw a cut through the spheres into this PNG file
+    #[arg(long, value_name = "FILE", requires = "ist")]
+    pub png: Option<PathBuf>,
 }
 
 fn parse_scale(text: &str) -> Result<Vec3, String> {
@@ -77,6 +85,8 @@ struct Output<'a> {
     /// Box over workspace, along x, y, z.
     workspace_fraction: [f64; 3],
     field: Option<FieldEstimate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ist: Option<ist::Spheres>,
     /// False when strict mode refuses the mesh.
     accepted: bool,
 }
@@ -131,6 +141,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         workspace_m,
         workspace_fraction: (size / workspace_m).into(),
         field: (args.cells > 0).then(|| estimate(&imported.mesh, args.cells)).transpose()?,
+        ist: args.ist.map(|n| ist::pack(&imported.mesh, n, args.png.as_deref())).transpose()?,
         accepted: refusal.is_none(),
         report,
     };
@@ -138,6 +149,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&output)?);
     } else {
         print!("{}", text(&output));
+        if let Some(spheres) = &output.ist {
+            println!("{spheres}");
+        }
     }
     if let Some(cause) = refusal {
         eprintln!("hapticd: {}: refused (strict): {cause}", output.file);
@@ -269,6 +283,7 @@ mod tests {
             workspace_m: 0.1,
             workspace_fraction: [2.8, 1.6, 1.6],
             field: None,
+            ist: None,
             accepted: true,
         };
         let text = text(&output);

@@ -3,6 +3,7 @@
 //! [`query`] is the only door: the servo tick, `hapticd simulate` and `hapticd evaluate` all call it. It is
 //! real-time safe: no allocation, no lock, no system call; all scratch memory lives in [`QueryState`].
 
+pub mod ist;
 pub mod share;
 pub mod sphere;
 pub mod stiffness;
@@ -51,6 +52,8 @@ pub enum ToolShape {
     },
     /// A sampled surface with normals and area weights.
     Shell(Arc<vps::PointShell>),
+    /// A solid filled with inner spheres.
+    Spheres(Arc<ist::SphereTree>),
 }
 
 /// An object's geometry, in the object's own frame.
@@ -58,6 +61,18 @@ pub enum ToolShape {
 pub enum ObjectShape {
     /// Signed distance field.
     Field(Arc<Field>),
+    /// A field with the surface that it was built from, for exact distances and bounds on volumes.
+    Solid(Arc<ist::Solid>),
+}
+
+impl ObjectShape {
+    /// The signed distance field that every shape has. Real-time safe.
+    pub fn field(&self) -> &Field {
+        match self {
+            Self::Field(field) => field,
+            Self::Solid(solid) => &solid.field,
+        }
+    }
 }
 
 /// How an object answers to being pressed.
@@ -120,6 +135,10 @@ pub struct Query<'a> {
 pub struct QueryState {
     /// Queries answered since the last reset.
     pub queries: u32,
+    /// Sphere trees: the last answer was a touch.
+    pub touching: bool,
+    /// Sphere trees: triangles of tool and object that were closest, each plus one; 0 = none known.
+    pub closest: [u32; 2],
 }
 
 /// Answer of one tool-object query. Fixed size, no heap.
@@ -198,7 +217,10 @@ pub fn query(q: &Query<'_>, budget: Budget<'_>, state: &mut QueryState) -> Conta
         return Contact { complete: false, ..Contact::none(None) };
     }
     match (q.tool, q.object) {
-        (ToolShape::Sphere { radius }, ObjectShape::Field(field)) => sphere::query(q, *radius, field),
-        (ToolShape::Shell(shell), ObjectShape::Field(field)) => vps::query(q, shell, field, budget),
+        (ToolShape::Sphere { radius }, object) => sphere::query(q, *radius, object.field()),
+        (ToolShape::Shell(shell), object) => vps::query(q, shell, object.field(), budget),
+        (ToolShape::Spheres(tree), ObjectShape::Solid(solid)) => ist::query(q, tree, solid, budget, state),
+        // A sphere tree needs the object's surface too: scenes pair it with solids only.
+        (ToolShape::Spheres(_), ObjectShape::Field(_)) => Contact { complete: false, ..Contact::none(None) },
     }
 }

@@ -189,6 +189,11 @@ impl Bvh {
         (slot != NO_SLOT).then(|| (t, self.triangles[slot as usize]))
     }
 
+    /// Corners of a triangle of the mesh, m; `None` for one that is not there or was left out. Real-time safe.
+    pub(crate) fn corners_of(&self, triangle: u32) -> Option<&[Point; 3]> {
+        self.corners.get(*self.slots.get(triangle as usize)? as usize)
+    }
+
     /// True when there is no triangle.
     pub fn is_empty(&self) -> bool {
         self.leaves.is_empty()

@@ -19,6 +19,18 @@ impl<S: Simd> Lanes<S> {
         Self(simd, simd.splat(value))
     }
 
+    /// Takes lanes that are in registers already.
+    #[inline(always)]
+    pub(crate) fn of(simd: S, lanes: S::F) -> Self {
+        Self(simd, lanes)
+    }
+
+    /// The bare lanes.
+    #[inline(always)]
+    pub(crate) fn bare(self) -> S::F {
+        self.1
+    }
+
     /// Reads the lanes.
     #[inline(always)]
     pub(crate) fn load(simd: S, values: &F) -> Self {

@@ -5,7 +5,7 @@
 pub mod bvh;
 pub mod field;
 pub mod import;
-mod lanes;
+pub(crate) mod lanes;
 pub mod mass;
 pub mod mesh;
 pub mod pose;

@@ -94,6 +94,20 @@ pub enum ToolJson {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         offset: Option<PoseJson>,
     },
+    /// A loaded mesh filled with inner spheres: contact by Inner Sphere Tree.
+    Spheres {
+        /// Name of the mesh.
+        mesh: String,
+        /// Number of spheres; the daemon's default when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spheres: Option<u32>,
+        /// Factors along the mesh's axes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scale: Option<[f64; 3]>,
+        /// Pose of the tool frame in the device's tool-point frame.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        offset: Option<PoseJson>,
+    },
     /// A loaded mesh, sampled into points.
     Mesh {
         /// Name of the mesh.

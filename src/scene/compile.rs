@@ -12,10 +12,11 @@ mod tests;
 use super::cache::{Cache, CacheNote, Source};
 use super::model::{GeometryDef, Object, Scene, ToolDef, ToolGeometry};
 use super::snapshot::{Snapshot, SnapshotObject, Tool};
+use crate::contact::ist::{IstParams, Solid, SphereTree};
 use crate::contact::vps::{PointShell, ShellParams};
 use crate::contact::{Material, ObjectShape, ToolShape};
+use crate::geometry::Vec3;
 use crate::geometry::field::build::{FieldError, FieldParams, FieldReport, Progress};
-use crate::geometry::{TriMesh, Vec3};
 use key::{GeometryKey, ToolKey};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -173,12 +174,21 @@ impl Compiler {
         if progress.cancelled() {
             return Err(CompileError::Cancelled);
         }
-        let tool = self.tool(scene.tool(), tool_key, &mut report)?;
-        let objects = assemble(scene, &built);
-        report.bytes = scene.mesh_bytes() + built.values().map(|b| b.bytes()).sum::<u64>();
-        if let ToolShape::Shell(shell) = &tool.shape {
-            report.bytes += shell.memory_bytes() as u64;
+        let tool = self.tool(scene.tool(), tool_key, progress, &mut report)?;
+        let mut solids = BTreeMap::new();
+        if let ToolShape::Spheres(_) = &tool.shape {
+            for (key, want) in &wanted {
+                let solid = built.get(key).and_then(|b| b.solid(want, progress));
+                solids.insert(key.clone(), solid.ok_or(CompileError::Cancelled)?);
+            }
         }
+        let objects = assemble(scene, &built, &solids);
+        report.bytes = scene.mesh_bytes() + built.values().map(|b| b.bytes()).sum::<u64>();
+        report.bytes += match &tool.shape {
+            ToolShape::Sphere { .. } => 0,
+            ToolShape::Shell(shell) => shell.memory_bytes() as u64,
+            ToolShape::Spheres(tree) => tree.memory_bytes() as u64,
+        };
         self.store().shrink(self.cap, |key| built.contains_key(key));
         let mapping = scene.mapping();
         let snapshot =
@@ -190,28 +200,31 @@ impl Compiler {
         &self,
         def: &ToolDef,
         key: Option<ToolKey>,
+        progress: &dyn Progress,
         report: &mut CompileReport,
     ) -> Result<Arc<Tool>, CompileError> {
-        let (shape, bound_radius) = match (&def.geometry, key) {
-            (ToolGeometry::Mesh { mesh, scale, points }, Some(key)) => {
-                let found = self.store().shell(&key);
-                let shell = match found {
-                    Some(shell) => {
+        let shape = match (&def.geometry, key) {
+            (ToolGeometry::Sphere(radius), _) => ToolShape::Sphere { radius: *radius },
+            (geometry, Some(key)) => {
+                let found = self.store().shape(&key);
+                match found {
+                    Some(shape) => {
                         report.reused += 1;
-                        shell
+                        shape
                     }
                     None => {
                         report.built += 1;
-                        let shell = sample(&mesh.scaled(scale), *points)
-                            .map_err(|cause| CompileError::Tool { label: mesh.label.clone(), cause })?;
-                        self.store().put_shell(key, Arc::new(shell))
+                        let shape = make(geometry, progress)?;
+                        self.store().put_shape(key, shape)
                     }
-                };
-                let radius = shell.bound_radius;
-                (ToolShape::Shell(shell), radius)
+                }
             }
-            (ToolGeometry::Sphere(radius), _) => (ToolShape::Sphere { radius: *radius }, *radius),
-            (ToolGeometry::Mesh { .. }, None) => unreachable!("a mesh tool has a key"),
+            (_, None) => unreachable!("a mesh tool has a key"),
+        };
+        let bound_radius = match &shape {
+            ToolShape::Sphere { radius } => *radius,
+            ToolShape::Shell(shell) => shell.bound_radius,
+            ToolShape::Spheres(tree) => tree.bound_radius,
         };
         let tool = Tool { shape, offset: def.offset, bound_radius, incarnation: def.incarnation };
         Ok(self.store().share_tool(tool))
@@ -251,17 +264,38 @@ fn thin(def: &GeometryDef, report: &FieldReport) -> Option<String> {
     Some(format!("{}: {what}; choose smaller cells, so that it spans {THIN_CELLS} or more", def.mesh.label))
 }
 
-fn sample(mesh: &TriMesh, points: u32) -> Result<PointShell, String> {
-    PointShell::build(mesh, ShellParams::points(points)).map_err(|e| e.to_string())
+/// Builds what a tool is made of.
+fn make(geometry: &ToolGeometry, progress: &dyn Progress) -> Result<ToolShape, CompileError> {
+    match geometry {
+        ToolGeometry::Sphere(radius) => Ok(ToolShape::Sphere { radius: *radius }),
+        ToolGeometry::Mesh { mesh, scale, points } => {
+            match PointShell::build(&mesh.scaled(scale), ShellParams::points(*points)) {
+                Ok(shell) => Ok(ToolShape::Shell(Arc::new(shell))),
+                Err(e) => Err(CompileError::Tool { label: mesh.label.clone(), cause: e.to_string() }),
+            }
+        }
+        ToolGeometry::Spheres { mesh, scale, spheres } => {
+            match SphereTree::build(&mesh.scaled(scale), &IstParams::spheres(*spheres), progress) {
+                Ok(tree) => Ok(ToolShape::Spheres(Arc::new(tree))),
+                Err(_) if progress.cancelled() => Err(CompileError::Cancelled),
+                Err(e) => Err(CompileError::Tool { label: mesh.label.clone(), cause: e.to_string() }),
+            }
+        }
+    }
 }
 
-fn assemble(scene: &Scene, built: &BTreeMap<GeometryKey, Arc<Built>>) -> Box<[SnapshotObject]> {
+/// The snapshot's objects, as solids where `solids` has them.
+fn assemble(
+    scene: &Scene,
+    built: &BTreeMap<GeometryKey, Arc<Built>>,
+    solids: &BTreeMap<GeometryKey, Arc<Solid>>,
+) -> Box<[SnapshotObject]> {
     let mut objects: Vec<SnapshotObject> = scene
         .objects()
         .filter_map(|o| {
             let def = scene.geometry(o.geometry)?;
-            let shape =
-                built.get(&GeometryKey::of(def, &o.scale, o.params.as_ref().unwrap_or(&def.params)))?;
+            let key = GeometryKey::of(def, &o.scale, o.params.as_ref().unwrap_or(&def.params));
+            let shape = built.get(&key)?;
             let m = scene.material(o.material)?.material;
             Some(SnapshotObject {
                 id: o.meta.id,
@@ -269,7 +303,10 @@ fn assemble(scene: &Scene, built: &BTreeMap<GeometryKey, Arc<Built>>) -> Box<[Sn
                 slot: o.slot,
                 motion: o.motion,
                 pose: o.pose,
-                shape: ObjectShape::Field(shape.field.clone()),
+                shape: match solids.get(&key) {
+                    Some(solid) => ObjectShape::Solid(solid.clone()),
+                    None => ObjectShape::Field(shape.field.clone()),
+                },
                 material: Material { stiffness: m.stiffness * o.gain, damping: m.damping * o.gain, ..m },
                 bound_centre: shape.centre,
                 bound_radius: shape.radius,

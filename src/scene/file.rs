@@ -174,12 +174,18 @@ fn tool(t: &Table<'_>) -> Result<ToolSpec, SourceError> {
     let offset = pose(t)?;
     match (t.opt("sphere_radius_m")?, t.opt::<String>("mesh")?) {
         (Some(radius), None) => Ok(ToolSpec::Sphere { radius, offset }),
-        (None, Some(mesh)) => Ok(ToolSpec::Mesh {
-            geometry: Ref::Name(mesh),
-            scale: scale(t)?,
-            points: t.or("points", 5000)?,
-            offset,
-        }),
+        (None, Some(mesh)) => {
+            let (geometry, scale) = (Ref::Name(mesh), scale(t)?);
+            match t.opt::<String>("method")?.as_deref() {
+                None | Some("vps") => {
+                    Ok(ToolSpec::Mesh { geometry, scale, points: t.or("points", 5000)?, offset })
+                }
+                Some("ist") => {
+                    Ok(ToolSpec::Spheres { geometry, scale, spheres: t.or("spheres", 20_000)?, offset })
+                }
+                Some(other) => Err(t.error("method", format!("no method '{other}'; known: vps, ist"))),
+            }
+        }
         _ => Err(t.error_here("give either sphere_radius_m or mesh")),
     }
 }

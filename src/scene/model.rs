@@ -154,7 +154,7 @@ impl Scene {
         for g in self.geometries.values() {
             seen.insert(g.mesh.hash, g.mesh.bytes());
         }
-        if let ToolGeometry::Mesh { mesh, .. } = &self.tool.geometry {
+        if let Some(mesh) = self.tool.geometry.mesh() {
             seen.insert(mesh.hash, mesh.bytes());
         }
         seen.values().sum()

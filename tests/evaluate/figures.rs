@@ -46,6 +46,8 @@ fn args(paths: Vec<PathBuf>, models: Vec<PathBuf>) -> Args {
         budget_us: None,
         shell: Role::Moving,
         json: None,
+        spheres: 1000,
+        cold: false,
     }
 }
 

@@ -251,6 +251,9 @@ pub(super) struct ToolArgs {
     /// Surface points of the mesh
     #[arg(long, value_name = "N", requires = "mesh")]
     points: Option<u32>,
+    /// Fill the mesh with so many inner spheres instead: contact by Inner Sphere Tree
+    #[arg(long, value_name = "N", requires = "mesh", conflicts_with = "points")]
+    spheres: Option<u32>,
 }
 
 impl ToolArgs {
@@ -260,6 +263,10 @@ impl ToolArgs {
         }
         let mut m = Map::new();
         put(&mut m, "mesh", self.mesh.as_deref());
+        if self.spheres.is_some() {
+            put(&mut m, "spheres", self.spheres);
+            return json!({"tool": {"spheres": m}});
+        }
         put(&mut m, "points", self.points);
         json!({"tool": {"mesh": m}})
     }

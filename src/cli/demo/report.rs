@@ -4,7 +4,7 @@ use super::drive::Run;
 use super::scene::Built;
 use super::stats::Quantiles;
 use crate::cli::calibrate::Calibration;
-use crate::contact::{ObjectShape, ToolShape};
+use crate::contact::ToolShape;
 use crate::servo::record::Fault;
 use anyhow::bail;
 use comfy_table::{CellAlignment, Table, presets};
@@ -29,7 +29,7 @@ impl Facts {
         else {
             bail!("the demo's scene is one mesh tool and one object")
         };
-        let ObjectShape::Field(field) = &object.shape;
+        let field = object.shape.field();
         Ok(Self {
             triangles: built.triangles,
             points: shell.len,

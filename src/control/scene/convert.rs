@@ -17,6 +17,8 @@ use std::sync::Arc;
 const DEFAULT_AREA: f64 = 1e-4;
 /// Points of a mesh tool whose client names none.
 const DEFAULT_POINTS: u32 = 5000;
+/// Spheres of a tool that says no number.
+const DEFAULT_SPHERES: u32 = 20_000;
 
 fn bad(field: &str, cause: impl Into<String>) -> RpcError {
     RpcError::new(codes::INVALID_PARAMS, cause).field(field)
@@ -188,6 +190,12 @@ fn tool_spec(tool: &ToolJson) -> Result<ToolSpec, RpcError> {
     let offset = |o: &Option<PoseJson>| pose(&o.unwrap_or_default(), "tool.offset");
     Ok(match tool {
         ToolJson::Sphere { radius, offset: o } => ToolSpec::Sphere { radius: *radius, offset: offset(o)? },
+        ToolJson::Spheres { mesh, spheres, scale, offset: o } => ToolSpec::Spheres {
+            geometry: Ref::Name(mesh.clone()),
+            scale: factors(*scale),
+            spheres: spheres.unwrap_or(DEFAULT_SPHERES),
+            offset: offset(o)?,
+        },
         ToolJson::Mesh { mesh, points, scale, offset: o } => ToolSpec::Mesh {
             geometry: Ref::Name(mesh.clone()),
             scale: factors(*scale),

@@ -8,6 +8,12 @@ use crate::scene::model::{GeometryDef, Method, ToolDef, ToolGeometry};
 /// Working memory for a point of a shell: ten candidates and their neighbourhoods, in vectors that grow.
 const SAMPLING: u64 = 8000;
 
+/// Memory for a sphere of a tool, with its cells and nodes.
+const SPHERE: u64 = 112;
+
+/// Working memory for a sphere: the distance grid, its cells and the parts that are cut.
+const PACKING: u64 = 1500;
+
 /// Everything that decides a field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct GeometryKey {
@@ -36,33 +42,51 @@ impl GeometryKey {
     }
 }
 
-/// Everything that decides a tool's shell.
+/// Everything that decides what a tool is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ToolKey {
     mesh: [u8; 32],
     scale: [u64; 3],
-    points: u32,
+    count: u32,
+    of: Elements,
+}
+
+/// What a tool is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Elements {
+    Points,
+    Spheres,
 }
 
 impl ToolKey {
-    /// `None` for tools that need no shell.
+    /// `None` for tools that need nothing built.
     pub(super) fn of(def: &ToolDef) -> Option<Self> {
         match &def.geometry {
             ToolGeometry::Sphere(_) => None,
             ToolGeometry::Mesh { mesh, scale, points } => {
-                Some(Self { mesh: mesh.hash, scale: bits(scale), points: *points })
+                Some(Self { mesh: mesh.hash, scale: bits(scale), count: *points, of: Elements::Points })
+            }
+            ToolGeometry::Spheres { mesh, scale, spheres } => {
+                Some(Self { mesh: mesh.hash, scale: bits(scale), count: *spheres, of: Elements::Spheres })
             }
         }
     }
 
-    /// Estimate of the shell, bytes.
+    /// Estimate of the finished structure, bytes.
     pub(super) fn bytes(&self) -> u64 {
-        super::store::shell_bytes(self.points as usize)
+        match self.of {
+            Elements::Points => super::store::shell_bytes(self.count as usize),
+            Elements::Spheres => SPHERE * u64::from(self.count),
+        }
     }
 
-    /// Estimate of what its sampling takes beside it, bytes.
+    /// Estimate of what its build takes beside it, bytes.
     pub(super) fn working(&self) -> u64 {
-        SAMPLING * u64::from(self.points)
+        let each = match self.of {
+            Elements::Points => SAMPLING,
+            Elements::Spheres => PACKING,
+        };
+        each * u64::from(self.count)
     }
 }
 

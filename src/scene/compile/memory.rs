@@ -26,7 +26,7 @@ impl Compiler {
         tool: Option<&ToolKey>,
     ) -> Result<Reserved<'_>, CompileError> {
         let mut store = self.store();
-        let new_tool = tool.filter(|key| store.shell(key).is_none());
+        let new_tool = tool.filter(|key| store.shape(key).is_none());
         let stays = scene.mesh_bytes().saturating_add(tool.map_or(0, ToolKey::bytes));
         let (mut fields, mut missing) = (0u64, 0u64);
         // One thing is built after the other.

@@ -3,14 +3,14 @@
 use super::Want;
 use super::key::{GeometryKey, ToolKey};
 use crate::contact::ToolShape;
-use crate::contact::vps::PointShell;
+use crate::contact::ist::Solid;
 use crate::geometry::Point;
 use crate::geometry::field::Field;
 use crate::geometry::field::build::{FieldError, FieldReport, Progress};
 use crate::scene::cache::{Cache, CacheNote, Source};
 use crate::scene::snapshot::Tool;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A field with what the snapshot needs to know about it.
 pub(super) struct Built {
@@ -18,6 +18,8 @@ pub(super) struct Built {
     pub(super) report: FieldReport,
     pub(super) centre: Point,
     pub(super) radius: f64,
+    /// The field with its surface, once a tool of spheres asked for it.
+    pub(super) solid: OnceLock<Arc<Solid>>,
 }
 
 impl Built {
@@ -35,7 +37,17 @@ impl Built {
         let (field, report, source) = disk.field(&mesh, &want.params, progress, notes)?;
         // Before the servo shares it: this may copy it.
         field.advise_large_pages();
-        Ok((Self { field: Arc::new(field), report, centre, radius }, source))
+        Ok((Self { field: Arc::new(field), report, centre, radius, solid: OnceLock::new() }, source))
+    }
+
+    /// The field joined with the surface that it was built from; built on first use. `None` when cancelled.
+    pub(super) fn solid(&self, want: &Want<'_>, progress: &dyn Progress) -> Option<Arc<Solid>> {
+        if let Some(solid) = self.solid.get() {
+            return Some(solid.clone());
+        }
+        let mesh = want.def.mesh.scaled(&want.scale);
+        let solid = Solid::new(&mesh, self.field.clone(), &|| progress.cancelled())?;
+        Some(self.solid.get_or_init(|| Arc::new(solid)).clone())
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -53,7 +65,7 @@ pub(super) fn shell_bytes(points: usize) -> u64 {
 pub(super) struct Store {
     fields: BTreeMap<GeometryKey, (Arc<Built>, u64)>,
     clock: u64,
-    shell: Option<(ToolKey, Arc<PointShell>)>,
+    shape: Option<(ToolKey, ToolShape)>,
     tool: Option<Arc<Tool>>,
     /// Memory set aside for the builds that run, bytes.
     pub(super) reserved: u64,
@@ -81,13 +93,14 @@ impl Store {
         self.fields.entry(key).or_insert((built, self.clock)).0.clone()
     }
 
-    pub(super) fn shell(&self, key: &ToolKey) -> Option<Arc<PointShell>> {
-        self.shell.as_ref().filter(|(k, _)| k == key).map(|(_, s)| s.clone())
+    /// What the tool of the last compilation was made of, when the key is the same.
+    pub(super) fn shape(&self, key: &ToolKey) -> Option<ToolShape> {
+        self.shape.as_ref().filter(|(k, _)| k == key).map(|(_, s)| s.clone())
     }
 
-    pub(super) fn put_shell(&mut self, key: ToolKey, shell: Arc<PointShell>) -> Arc<PointShell> {
-        self.shell = Some((key, shell.clone()));
-        shell
+    pub(super) fn put_shape(&mut self, key: ToolKey, shape: ToolShape) -> ToolShape {
+        self.shape = Some((key, shape.clone()));
+        shape
     }
 
     /// The tool of the last compilation when it is the same, so that snapshots share it.
@@ -122,6 +135,7 @@ fn same_shape(a: &ToolShape, b: &ToolShape) -> bool {
     match (a, b) {
         (ToolShape::Sphere { radius: a }, ToolShape::Sphere { radius: b }) => a == b,
         (ToolShape::Shell(a), ToolShape::Shell(b)) => Arc::ptr_eq(a, b),
+        (ToolShape::Spheres(a), ToolShape::Spheres(b)) => Arc::ptr_eq(a, b),
         _ => false,
     }
 }

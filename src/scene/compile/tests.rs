@@ -30,6 +30,7 @@ fn built() -> Arc<Built> {
         report: FieldReport::default(),
         centre: Point::origin(),
         radius: 1.0,
+        solid: std::sync::OnceLock::new(),
     })
 }
 

@@ -34,7 +34,7 @@ pub(super) fn read(
 fn method(t: &Table<'_>) -> Result<Method, SourceError> {
     match t.opt::<String>("method")?.as_deref() {
         None | Some("vps") => Ok(Method::Vps),
-        Some(other) => Err(t.error("method", format!("no method '{other}'; known: vps"))),
+        Some(other) => Err(t.error("method", format!("no method '{other}' for a mesh; known: vps (the tool's method decides: [tool] method = \"ist\")"))),
     }
 }
 

@@ -3,15 +3,17 @@
 use super::lookup::{check_material, check_pose, check_scale, fresh_name, invalid, resolve, within};
 use super::{
     DAEMON, Edit, EditError, EditErrorKind, GeometryDef, MaterialDef, Meta, Object, ObjectPatch, ObjectSpec,
-    Scene, ToolDef, ToolGeometry, ToolSpec, lowest_free,
+    Ref, Scene, SourceMesh, ToolDef, ToolGeometry, ToolSpec, lowest_free,
 };
-use crate::geometry::TriMesh;
 use crate::geometry::field::build::{FieldParams, Resolution};
 use crate::geometry::pose::finite;
+use crate::geometry::{TriMesh, Vec3};
 use std::sync::Arc;
 
 /// Most points that a tool may be sampled with.
 const MAX_POINTS: u32 = 500_000;
+/// Most spheres that a tool may be filled with.
+const MAX_SPHERES: u32 = 2_000_000;
 
 fn limit(field: &'static str, cause: String) -> EditError {
     EditError::new(EditErrorKind::Limit, field, cause)
@@ -235,11 +237,15 @@ impl Scene {
             ToolSpec::Sphere { radius, offset } => {
                 (ToolGeometry::Sphere(within("radius", *radius, 1e-5, 1.0, " m")?), offset)
             }
+            ToolSpec::Spheres { geometry, scale, spheres, offset } => {
+                let mesh = self.tool_mesh(geometry, scale, created)?;
+                if !(1..=MAX_SPHERES).contains(spheres) {
+                    return Err(invalid("spheres", format!("{spheres} is outside 1 to {MAX_SPHERES}")));
+                }
+                (ToolGeometry::Spheres { mesh, scale: *scale, spheres: *spheres }, offset)
+            }
             ToolSpec::Mesh { geometry, scale, points, offset } => {
-                let id = resolve(&self.geometries, geometry, created)?;
-                let def = self.geometries.get(&id).ok_or_else(|| invalid("geometry", "gone"))?;
-                let mesh = def.mesh.clone();
-                check_scale(scale)?;
+                let mesh = self.tool_mesh(geometry, scale, created)?;
                 if !(16..=MAX_POINTS).contains(points) {
                     return Err(invalid("points", format!("{points} is outside 16 to {MAX_POINTS}")));
                 }
@@ -249,6 +255,19 @@ impl Scene {
         check_pose("offset", offset)?;
         self.tool = ToolDef { geometry, offset: *offset, incarnation: self.incarnation()? };
         self.check_mesh_bytes()
+    }
+
+    /// The mesh of the geometry that a tool is made from.
+    fn tool_mesh(
+        &self,
+        geometry: &Ref,
+        scale: &Vec3,
+        created: &[Option<u32>],
+    ) -> Result<Arc<SourceMesh>, EditError> {
+        let id = resolve(&self.geometries, geometry, created)?;
+        let def = self.geometries.get(&id).ok_or_else(|| invalid("geometry", "gone"))?;
+        check_scale(scale)?;
+        Ok(def.mesh.clone())
     }
 
     /// Parts of a dead session go; those that others still use become the daemon's and go when unused.

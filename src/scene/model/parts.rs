@@ -180,6 +180,17 @@ pub enum ToolSpec {
         /// Pose of the tool frame in the device's tool-point frame.
         offset: Pose,
     },
+    /// The mesh of a geometry filled with inner spheres, which the tool keeps when the geometry is removed.
+    Spheres {
+        /// The geometry.
+        geometry: super::Ref,
+        /// Scale along the mesh's axes.
+        scale: Vec3,
+        /// Number of spheres asked for.
+        spheres: u32,
+        /// Pose of the tool frame in the device's tool-point frame.
+        offset: Pose,
+    },
 }
 
 /// The tool's geometry.
@@ -196,6 +207,25 @@ pub enum ToolGeometry {
         /// Number of surface points asked for.
         points: u32,
     },
+    /// A mesh filled with inner spheres: contact by Inner Sphere Tree.
+    Spheres {
+        /// The mesh.
+        mesh: Arc<SourceMesh>,
+        /// Scale along the mesh's axes.
+        scale: Vec3,
+        /// Number of spheres asked for.
+        spheres: u32,
+    },
+}
+
+impl ToolGeometry {
+    /// The mesh, where there is one.
+    pub fn mesh(&self) -> Option<&Arc<SourceMesh>> {
+        match self {
+            Self::Sphere(_) => None,
+            Self::Mesh { mesh, .. } | Self::Spheres { mesh, .. } => Some(mesh),
+        }
+    }
 }
 
 /// The tool in the scene.

@@ -1,0 +1,338 @@
+//! Separation: the hierarchy finds where the bodies may be closest, their triangles say how close.
+//!
+//! A node's ball is at least minus its centre's depth less its radius away. Cells that come close to the smallest
+//! estimate are gathered, apart from each other; from each one the closest points of the two surfaces are found by
+//! projecting back and forth and by the exact distance of the two triangles. The triangles of the last answer start
+//! the next one (Weller & Zachmann 2009, sections 4.1.1 and 4.1.2). The distance is that of two points of the surfaces
+//! and so never too small; the bound below comes from the field alone.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+use super::frame::Frame;
+use super::kernel::{node_depth, see_cells, sixteen, store, unpack};
+use super::model::{Solid, SphereTree};
+use super::tree::{Child, WIDTH};
+use super::triangles::closest_of_triangles;
+use super::volume::{NOTHING, STACK, node_at};
+use crate::contact::QueryState;
+use crate::geometry::simd::{LANES, Simd, dispatch, level};
+use crate::geometry::{Point, Pose, Vec3};
+
+/// Places from which the closest points are sought.
+const PLACES: usize = 6;
+/// Back and forth at most so often from one place.
+const ROUNDS: usize = 8;
+
+/// How far apart.
+pub(super) struct Apart {
+    /// Distance of the closest points found, m.
+    pub(super) distance: f64,
+    /// The bodies are at least this far apart; not positive when they may touch.
+    pub(super) least: f64,
+    /// The bodies are at most this far apart.
+    pub(super) most: f64,
+    /// Nodes and cells looked at, and pairs of triangles.
+    pub(super) work: u32,
+}
+
+/// Part of a budget that may go into finding out how far apart the bodies are.
+pub(super) const SHARE: u32 = 4;
+
+/// Closest points found so far, in the object's frame.
+#[derive(Clone, Copy)]
+struct Pair {
+    distance: f64,
+    tool: Point,
+    triangles: [u32; 2],
+}
+
+/// A cell that may be closest.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Estimate of its distance, m.
+    estimate: f32,
+    at: [f32; 3],
+}
+
+/// `units` limits the nodes and cells looked at. Real-time safe.
+pub(super) fn query(
+    tree: &SphereTree,
+    solid: &Solid,
+    frame: &Frame<'_>,
+    relative: &Pose,
+    units: u32,
+    state: &mut QueryState,
+) -> Apart {
+    let surfaces = Surfaces { tree, solid, relative };
+    let mut best = Pair { distance: f64::INFINITY, tool: Point::origin(), triangles: [u32::MAX; 2] };
+    let mut work = 0;
+    if state.closest.iter().all(|t| *t > 0) {
+        let seed = surfaces.exact(state.closest.map(|t| t - 1));
+        if let Some(seed) = seed {
+            best = surfaces.settle(seed, &mut work);
+        }
+    }
+    let simd = level();
+    let known = best.distance as f32;
+    let near = dispatch!(simd, search(tree: &SphereTree, frame: &Frame<'_>, known: f32, units: u32) -> Near);
+    work += near.work;
+    if near.inside {
+        return Apart { distance: 0.0, least: f64::NEG_INFINITY, most: f64::INFINITY, work };
+    }
+    // Estimates within so much of the smallest may be the smallest; places so near each other lead to the same pair.
+    let slack = tolerance(frame);
+    let apart = f64::from(2.0 * frame.cell);
+    let mut left = near.places;
+    let mut first_try = true;
+    loop {
+        let mut first = 0;
+        for i in 1..PLACES {
+            if left[i].estimate < left[first].estimate {
+                first = i;
+            }
+        }
+        let place = left[first];
+        if !(place.estimate.is_finite()
+            && f64::from(place.estimate) <= best.distance.min(f64::from(near.smallest)) + slack)
+        {
+            break;
+        }
+        left[first].estimate = f32::INFINITY;
+        let at = solid.field.origin + Vec3::from(place.at.map(f64::from)) * solid.field.cell;
+        // The likeliest place is always tried: two minima can lie close together.
+        if !first_try && (at - best.tool).norm() < apart {
+            continue;
+        }
+        first_try = false;
+        if let Some(found) = surfaces.from(&at, &mut work)
+            && found.distance < best.distance
+        {
+            best = found;
+        }
+    }
+    state.closest = best.triangles.map(|t| t.wrapping_add(1));
+    // A little more than was found, for what rounding can do.
+    let most = (best.distance * (1.0 + 1e-8) + 1e-9 * tree.ball_radius).min(f64::from(near.most));
+    let distance = if best.distance.is_finite() { best.distance } else { f64::from(near.smallest).max(0.0) };
+    Apart { distance, least: f64::from(near.least).min(most), most, work }
+}
+
+/// By how much estimates may be off, m.
+fn tolerance(frame: &Frame<'_>) -> f64 {
+    f64::from(0.15 * frame.cell + 0.1 * frame.grid_cell)
+}
+
+/// The two surfaces in one frame.
+struct Surfaces<'a> {
+    tree: &'a SphereTree,
+    solid: &'a Solid,
+    relative: &'a Pose,
+}
+
+impl Surfaces<'_> {
+    /// Closest points of two triangles.
+    fn exact(&self, triangles: [u32; 2]) -> Option<Pair> {
+        let tool = self.tree.bvh.corners_of(triangles[0])?.map(|p| self.relative * p);
+        let object = self.solid.bvh.corners_of(triangles[1])?;
+        let (a, b) = closest_of_triangles(&tool, object);
+        Some(Pair { distance: (a - b).norm(), tool: a, triangles })
+    }
+
+    /// Starts at a place in the object's frame.
+    fn from(&self, place: &Point, work: &mut u32) -> Option<Pair> {
+        let b = self.solid.bvh.closest(place);
+        let a = self.tree.bvh.closest(&self.relative.inverse_transform_point(&b.point));
+        *work += 2;
+        (a.found() && b.found()).then(|| self.exact([a.triangle, b.triangle]))?.map(|p| self.settle(p, work))
+    }
+
+    /// Back and forth until nothing comes closer.
+    fn settle(&self, start: Pair, work: &mut u32) -> Pair {
+        let mut best = start;
+        for _ in 0..ROUNDS {
+            *work += 3;
+            let b = self.solid.bvh.closest_from(&best.tool, best.triangles[1]);
+            let a = self
+                .tree
+                .bvh
+                .closest_from(&self.relative.inverse_transform_point(&b.point), best.triangles[0]);
+            if !(a.found() && b.found()) || [a.triangle, b.triangle] == best.triangles {
+                break;
+            }
+            let Some(next) = self.exact([a.triangle, b.triangle]) else { break };
+            let gain = best.distance - next.distance;
+            if gain <= 0.0 {
+                break;
+            }
+            best = next;
+            if gain <= 1e-7 * best.distance {
+                break;
+            }
+        }
+        best
+    }
+}
+
+/// What the hierarchy says.
+struct Near {
+    places: [Place; PLACES],
+    smallest: f32,
+    least: f32,
+    most: f32,
+    work: u32,
+    /// A cell's centroid was found inside the object.
+    inside: bool,
+}
+
+#[inline(always)]
+fn search<S: Simd>(simd: S, tree: &SphereTree, frame: &Frame<'_>, known: f32, units: u32) -> Near {
+    const NOWHERE: Place = Place { estimate: f32::INFINITY, at: [0.0; 3] };
+    let mut near = Near {
+        places: [NOWHERE; PLACES],
+        smallest: f32::INFINITY,
+        least: f32::INFINITY,
+        most: f32::INFINITY,
+        work: 0,
+        inside: false,
+    };
+    let slack = tolerance(frame) as f32;
+    // The smallest distance that is known to be reached.
+    let mut reached = known;
+    let mut stack = [(0u32, f32::NEG_INFINITY); STACK];
+    let mut top = usize::from(!tree.nodes.is_empty());
+    while top > 0 {
+        if near.inside || near.work > units {
+            // They overlap, or the budget is spent: nothing is known of what waits.
+            near.least = f32::NEG_INFINITY;
+            return near;
+        }
+        let mut taken = [u32::MAX; LANES / WIDTH];
+        let mut used = 0;
+        while top > 0 && used < taken.len() {
+            top -= 1;
+            let (node, bound) = stack[top & (STACK - 1)];
+            if bound > reached + slack {
+                near.least = near.least.min(bound - frame.error);
+                continue;
+            }
+            taken[used] = node;
+            used += 1;
+        }
+        let mut nodes = [&NOTHING; LANES / WIDTH];
+        for i in 0..LANES / WIDTH {
+            nodes[i] = node_at(tree, taken[i]);
+        }
+        let columns = sixteen(nodes);
+        let depth = node_depth(simd, frame, &columns).store();
+        // Nearest last, so that they are taken first.
+        let mut waiting = [(f32::NEG_INFINITY, 0u8); LANES];
+        let mut count = 0;
+        for lane in 0..LANES {
+            if nodes[lane / WIDTH].child(lane % WIDTH) == Child::Empty {
+                continue;
+            }
+            near.work += 1;
+            let (r, d) = (columns.r[lane], depth[lane]);
+            if d - frame.error >= r {
+                // Wholly inside: they overlap, and that is all there is to know here.
+                near.least = f32::NEG_INFINITY;
+                near.inside = true;
+                return near;
+            }
+            // Outside the grid the depth is a bound; the distance is within sqrt(2) of it.
+            let outer = if d < 0.0 { -d * std::f32::consts::SQRT_2 } else { -d };
+            near.most = near.most.min((outer + r + frame.error).max(0.0));
+            reached = reached.min(outer + r);
+            let bound = -d - r;
+            let mut at = count;
+            while at > 0 && waiting[at - 1].0 < bound {
+                waiting[at] = waiting[at - 1];
+                at -= 1;
+            }
+            waiting[at] = (bound, lane as u8);
+            count += 1;
+        }
+        for &(bound, lane) in &waiting[..count] {
+            if bound > reached + slack {
+                near.least = near.least.min(bound - frame.error);
+                continue;
+            }
+            match nodes[usize::from(lane) / WIDTH].child(usize::from(lane) % WIDTH) {
+                Child::Node(node) if top < STACK => {
+                    stack[top & (STACK - 1)] = (node, bound);
+                    top += 1;
+                }
+                Child::Group(first, cells) => {
+                    near.work += cells;
+                    group(simd, tree, frame, (first, cells), &mut near, &mut reached);
+                }
+                _ => near.least = near.least.min(bound - frame.error),
+            }
+        }
+    }
+    near
+}
+
+/// Looks at the cells of a group.
+#[inline(always)]
+fn group<S: Simd>(
+    simd: S,
+    tree: &SphereTree,
+    frame: &Frame<'_>,
+    (first, cells): (u32, u32),
+    near: &mut Near,
+    reached: &mut f32,
+) {
+    let end = first as usize + cells as usize;
+    let apart = 2.0 * frame.cell / frame.grid_cell;
+    let mut start = first as usize;
+    while start < end {
+        let Some(block) = unpack(&tree.cells, start, end - start) else { return };
+        let cells = see_cells(simd, frame, &block);
+        let (depth, half) = (cells.seen.depth.store(), cells.half.store());
+        let at = store(cells.seen.at);
+        for i in 0..LANES.min(end - start) {
+            // From the solid part's centroid to the farthest corner of its cube.
+            let reach = frame.cell * 1.74;
+            near.least = near.least.min(-depth[i] - reach - frame.error);
+            let estimate = -depth[i] - half[i];
+            near.inside |= depth[i] > 0.0;
+            near.smallest = near.smallest.min(estimate);
+            *reached = reached.min(estimate.max(0.0));
+            let place = Place { estimate, at: [at[0][i], at[1][i], at[2][i]] };
+            keep(&mut near.places, place, apart);
+        }
+        start += LANES;
+    }
+}
+
+/// Keeps the smallest estimates that lie apart from each other.
+#[inline(always)]
+fn keep(places: &mut [Place; PLACES], place: Place, apart: f32) {
+    let mut worst = 0;
+    for i in 0..PLACES {
+        let near = |axis: usize| (places[i].at[axis] - place.at[axis]).powi(2);
+        if places[i].estimate.is_finite() && near(0) + near(1) + near(2) < apart * apart {
+            if place.estimate < places[i].estimate {
+                places[i] = place;
+            }
+            return;
+        }
+        if places[i].estimate > places[worst].estimate {
+            worst = i;
+        }
+    }
+    if place.estimate < places[worst].estimate {
+        places[worst] = place;
+    }
+}

@@ -1,0 +1,167 @@
+//! Greedy packing of disjoint inner spheres into a solid (Weller & Zachmann 2009, section 3).
+//!
+//! The solid is given as its signed distance field and the solid part of the cube around each of its nodes: these
+//! cubes are the cells, and each whose centre is inside starts with its depth as the largest radius that fits. The cell with the largest radius becomes a sphere, the cells inside it
+//! are its own, and for the others the gap to the new sphere bounds the radius from now on. A scan of twice the
+//! radius finds every cell that can change, because no remaining radius exceeds the one just placed.
+//!
+//! Each cell ends up with exactly one sphere, so the secondary volumes sum to the solid's volume.
+
+mod grid;
+
+use super::parts::Part;
+use crate::geometry::Point;
+use crate::geometry::bvh::Bvh;
+use crate::geometry::field::Field;
+use crate::geometry::field::build::Progress;
+use grid::Cells;
+use std::collections::BinaryHeap;
+
+/// When the packing ends; every cell that is left over goes to the sphere with the smallest gap.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Stop {
+    /// After so many spheres.
+    Spheres(usize),
+    /// At the first radius below this, m.
+    Radius(f64),
+    /// Once the primary spheres fill this fraction of the solid's volume.
+    Fill(f64),
+}
+
+/// One inner sphere, in the object's frame.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InnerSphere {
+    /// Centre of the primary sphere, m.
+    pub centre: [f32; 3],
+    /// Primary radius, m: inside the solid and disjoint from all others.
+    pub radius: f32,
+    /// Centroid of the cells that the sphere stands for, m: the secondary sphere's centre.
+    pub centroid: [f32; 3],
+    /// Radius of a ball about `centroid` with the volume of those cells, m.
+    pub secondary: f32,
+    /// Radius of a ball about `centroid` that covers those cells wholly, m.
+    pub cover: f32,
+    /// Axis of the cone of outward directions from the cells to their closest surface points, unit.
+    pub normal: [f32; 3],
+    /// Half-angle of that cone, rad; pi means all directions.
+    pub cone: f32,
+    /// Triangle closest to the primary centre.
+    pub triangle: u32,
+}
+
+/// A finished packing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Packing {
+    /// The spheres, largest primary radius first.
+    pub spheres: Vec<InnerSphere>,
+    /// Where the cells of each sphere start in `order`, and a last entry for the end.
+    pub(crate) starts: Vec<u32>,
+    /// Cells (indices of parts) by sphere.
+    pub(crate) order: Vec<u32>,
+    /// Volume of the solid, m^3; the secondary volumes sum to it.
+    pub volume: f64,
+    /// Fraction of it that the primary spheres fill.
+    pub fill: f64,
+    /// Edge of a cell, m.
+    pub cell: f64,
+    /// Cells that hold some of the solid.
+    pub cells: usize,
+}
+
+/// Why there is no packing.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PackingError {
+    /// No node of the field is inside.
+    #[error("no node of the field lies inside the solid; choose smaller cells")]
+    NothingInside,
+    /// The caller cancelled.
+    #[error("the build was cancelled")]
+    Cancelled,
+    /// More inside cells than indices.
+    #[error("the field has too many inside nodes to pack ({0}); choose larger cells")]
+    TooLarge(usize),
+}
+
+/// Packs the solid whose signed distance field is `field`, whose `parts` are those of the field's grid and whose
+/// surface triangles are in `bvh`. Deterministic. Not real-time safe.
+///
+/// # Errors
+/// [`PackingError`].
+pub(crate) fn pack(
+    field: &Field,
+    bvh: &Bvh,
+    parts: &[Part],
+    stop: Stop,
+    progress: &dyn Progress,
+) -> Result<Packing, PackingError> {
+    let mut cells = Cells::new(field, parts)?;
+    let volume = parts.iter().map(|p| f64::from(p.fraction)).sum::<f64>() * field.cell.powi(3);
+    let inside = (0..cells.len() as u32).filter(|&i| cells.room[i as usize] > 0.0);
+    let mut heap: BinaryHeap<u64> = inside.map(|i| key(cells.room[i as usize], i)).collect();
+    let mut primaries: Vec<([f32; 3], f32)> = Vec::new();
+    let mut filled = 0.0;
+    while let Some(top) = heap.pop() {
+        let (at_push, i) = unkey(top);
+        let room = cells.room[i as usize];
+        if room < at_push {
+            // Stale: the cell was taken or has less room by now.
+            if room > 0.0 {
+                heap.push(key(room, i));
+            }
+            continue;
+        }
+        let done = match stop {
+            Stop::Spheres(n) => primaries.len() >= n,
+            Stop::Radius(r) => f64::from(room) < r,
+            Stop::Fill(f) => filled >= f * volume,
+        };
+        if done {
+            break;
+        }
+        let id = primaries.len() as u32;
+        cells.place(i, id, room);
+        filled += 4.0 / 3.0 * std::f64::consts::PI * f64::from(room).powi(3);
+        primaries.push((cells.centre(i), room));
+        if id % 1024 == 0 {
+            if progress.cancelled() {
+                return Err(PackingError::Cancelled);
+            }
+            let (done, total) = match stop {
+                Stop::Spheres(n) => (primaries.len() as u64, n as u64),
+                _ => ((1e3 * filled / volume) as u64, 1000),
+            };
+            progress.step(done.min(total), total);
+        }
+    }
+    cells.adopt_orphans();
+    let (starts, order) = cells.by_owner(primaries.len());
+    let spheres = cells.summarise(&primaries, (&starts, &order), field, bvh);
+    Ok(Packing {
+        spheres,
+        starts,
+        order,
+        volume,
+        fill: filled / volume,
+        cell: field.cell,
+        cells: cells.len(),
+    })
+}
+
+/// Heap key: larger room first, then the lower index. Positive floats order as their bits.
+fn key(room: f32, i: u32) -> u64 {
+    (u64::from(room.to_bits()) << 32) | u64::from(!i)
+}
+
+fn unkey(key: u64) -> (f32, u32) {
+    (f32::from_bits((key >> 32) as u32), !(key as u32))
+}
+
+impl InnerSphere {
+    /// Centre of the primary sphere, m.
+    pub fn point(&self) -> Point {
+        Point::from(self.centre.map(f64::from))
+    }
+}
+
+#[cfg(test)]
+mod tests;

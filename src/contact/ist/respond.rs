@@ -1,0 +1,65 @@
+//! Wrench, stiffness and contact points from the sums of a query.
+
+use super::frame::Frame;
+use super::model::SphereTree;
+use super::sums::{DAMPING, FORCE, STIFFNESS, Sums, TORQUE};
+use crate::contact::stiffness::{positive_part, rotated};
+use crate::contact::vps::per_area;
+use crate::contact::{Contact, ContactPoint, MAX_POINTS, Query};
+use crate::geometry::{Vec3, Wrench};
+use nalgebra::Matrix6;
+
+/// Fills in everything about a contact that pushes. The force never pulls: damping is limited to the spring's size.
+/// The stiffness is that of the surface's springs; the small parts from the surface's curvature and from turning
+/// the lever arms (depth over size) are left out. Real-time safe.
+pub(super) fn respond(
+    contact: &mut Contact,
+    q: &Query<'_>,
+    tree: &SphereTree,
+    frame: &Frame<'_>,
+    sums: &Sums,
+) {
+    let (pressure, damping) = per_area(q.material);
+    let triple = |i: usize| Vec3::new(sums.total(i), sums.total(i + 1), sums.total(i + 2));
+    let (force, torque) = (triple(FORCE) * pressure, triple(TORQUE) * pressure);
+    let (slow, turn) = (triple(DAMPING) * damping, triple(DAMPING + 3) * damping);
+    let length = tree.bound_radius.max(1e-6);
+    let size = |f: &Vec3, t: &Vec3| (f.norm_squared() + (t / length).norm_squared()).sqrt();
+    let (spring, brake) = (size(&force, &torque), size(&slow, &turn));
+    let share = if brake > spring { spring / brake } else { 1.0 };
+    let rotation = &q.object_pose.rotation;
+    contact.wrench =
+        Wrench { force: rotation * (force + slow * share), torque: rotation * (torque + turn * share) };
+
+    let mut symmetric = Matrix6::zeros();
+    let mut at = STIFFNESS;
+    for i in 0..6 {
+        for j in i..6 {
+            let value = pressure * sums.total(at);
+            symmetric[(i, j)] = value;
+            symmetric[(j, i)] = value;
+            at += 1;
+        }
+    }
+    contact.stiffness = rotated(&positive_part(&symmetric, length), &rotation.to_rotation_matrix());
+
+    // Deepest place of each octant about the tool's origin, deepest first.
+    let area = (0..3).map(|i| symmetric[(i, i)]).sum::<f64>() / pressure.max(f64::MIN_POSITIVE);
+    let mut order: [usize; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+    order.sort_unstable_by(|&a, &b| sums.deepest[b].0.total_cmp(&sums.deepest[a].0));
+    let found = sums.deepest.iter().filter(|d| d.0 > 0.0).count().min(MAX_POINTS);
+    for (slot, &octant) in contact.points.iter_mut().zip(&order).take(found) {
+        let (depth, at) = sums.deepest[octant];
+        let place = frame.field.origin + Vec3::from(at.map(f64::from)) * frame.field.cell;
+        let inward = Vec3::from(sums.inward[octant].map(f64::from)).try_normalize(1e-9);
+        *slot = ContactPoint {
+            position: (q.object_pose * place).coords,
+            normal: rotation * -inward.unwrap_or_else(Vec3::zeros),
+            depth: f64::from(depth),
+            area: area / found as f64,
+            id: octant as u32,
+        };
+    }
+    contact.n_points = found as u8;
+    contact.depth = contact.points.first().filter(|_| found > 0).map_or(0.0, |p| p.depth);
+}

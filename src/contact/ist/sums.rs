@@ -1,0 +1,77 @@
+//! Running sums of a query: f32 lanes for a few blocks, then f64.
+
+use crate::geometry::lanes::{F, Lanes};
+use crate::geometry::simd::{LANES, Simd};
+
+/// Volume, force (3), torque (3), stiffness (21), damping (6), lower and upper bound.
+pub(super) const COUNT: usize = 36;
+pub(super) const VOLUME: usize = 0;
+pub(super) const FORCE: usize = 1;
+pub(super) const TORQUE: usize = 4;
+pub(super) const STIFFNESS: usize = 7;
+pub(super) const DAMPING: usize = 28;
+pub(super) const LOWER: usize = 34;
+pub(super) const UPPER: usize = 35;
+
+/// Blocks after which the f32 lanes are emptied into the f64 ones.
+const BLOCKS: u32 = 32;
+/// f32 sums of so many terms are off by less than this fraction.
+pub(super) const SLACK: f64 = 8e-6;
+
+/// The sums, of everything that was added so far.
+pub(super) struct Sums {
+    near: [F; COUNT],
+    far: [[f64; LANES]; COUNT],
+    blocks: u32,
+    /// Bounds added one by one, m^3.
+    pub(super) lower: f64,
+    pub(super) upper: f64,
+    /// Deepest place so far by octant about the tool's ball: depth (m) and grid coordinates.
+    pub(super) deepest: [(f32, [f32; 3]); 8],
+    /// The same places' inward gradients.
+    pub(super) inward: [[f32; 3]; 8],
+}
+
+impl Sums {
+    pub(super) fn new() -> Self {
+        Self {
+            near: [[0.0; LANES]; COUNT],
+            far: [[0.0; LANES]; COUNT],
+            blocks: 0,
+            lower: 0.0,
+            upper: 0.0,
+            deepest: [(0.0, [0.0; 3]); 8],
+            inward: [[0.0; 3]; 8],
+        }
+    }
+
+    /// Adds to sum `i`.
+    #[inline(always)]
+    pub(super) fn add<S: Simd>(&mut self, simd: S, i: usize, value: Lanes<S>) {
+        self.near[i] = (Lanes::load(simd, &self.near[i]) + value).store();
+    }
+
+    /// Ends a block.
+    #[inline(always)]
+    pub(super) fn block<S: Simd>(&mut self, simd: S) {
+        self.blocks += 1;
+        if self.blocks == BLOCKS {
+            self.flush(simd);
+        }
+    }
+
+    /// Empties the f32 lanes.
+    #[inline(always)]
+    pub(super) fn flush<S: Simd>(&mut self, simd: S) {
+        for i in 0..COUNT {
+            simd.accumulate(simd.load(&self.near[i]), &mut self.far[i]);
+            self.near[i] = [0.0; LANES];
+        }
+        self.blocks = 0;
+    }
+
+    /// Sum `i` after a flush, lanes from the first to the last.
+    pub(super) fn total(&self, i: usize) -> f64 {
+        self.far[i].iter().sum()
+    }
+}
