@@ -11,6 +11,8 @@ mod disk;
 #[path = "../examples/push_bunny.rs"]
 #[allow(dead_code)]
 mod push_bunny;
+#[path = "end_to_end/signals.rs"]
+mod signals;
 #[path = "end_to_end/walk.rs"]
 mod walk;
 
@@ -183,92 +185,6 @@ fn ctrl_c_in_ctl_arm_disarms() {
     let status = wait_for("the end of ctl", || child.try_wait().expect("waits"));
     assert_eq!(status.code(), Some(0));
     wait_zero(&d);
-}
-
-/// The daemon ends by that signal while touching; the last thing that the motors heard is zero.
-fn ends_by(signal: Signal) {
-    let mut d = start();
-    let mut child = touch(&d);
-    d.signal(signal);
-    let status = d.wait_exit();
-    let plant = d.plant();
-    assert!(plant.is_zero(), "{signal}: {:?}", plant.wrench);
-    assert_eq!(plant.since_zero, 0, "nothing came after the last zero");
-    assert!(plant.zeros >= 1);
-    if signal != Signal::SIGABRT {
-        assert!(status.success(), "{signal}: {status}\n{}", d.log());
-        assert!(!d.socket().exists());
-    }
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
-#[test]
-fn sigterm_while_touching_leaves_zero_at_the_plant() {
-    ends_by(Signal::SIGTERM);
-}
-
-#[test]
-fn sigterm_with_the_sigcont_that_systemd_sends_after_it_is_no_fault() {
-    let mut d = start();
-    let mut child = touch(&d);
-    d.signal(Signal::SIGTERM);
-    d.signal(Signal::SIGCONT);
-    assert!(d.wait_exit().success());
-    let plant = d.plant();
-    assert!(plant.is_zero() && plant.since_zero == 0, "{:?}", plant.wrench);
-    assert!(!d.log().contains("fault"), "{}", d.log());
-    let dumps = std::fs::read_dir(d.dir.path().join("rec")).expect("a directory").count();
-    assert_eq!(dumps, 0, "a dump of an ordinary end");
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
-#[test]
-fn sigint_while_touching_leaves_zero_at_the_plant() {
-    ends_by(Signal::SIGINT);
-}
-
-#[test]
-fn sighup_while_touching_leaves_zero_at_the_plant() {
-    ends_by(Signal::SIGHUP);
-}
-
-#[test]
-fn sigquit_while_touching_leaves_zero_at_the_plant() {
-    ends_by(Signal::SIGQUIT);
-}
-
-#[test]
-fn sigabrt_as_of_the_systemd_watchdog_leaves_zero_at_the_plant() {
-    ends_by(Signal::SIGABRT);
-}
-
-#[test]
-fn sigtstp_while_touching_zeroes_before_it_stops_and_sigcont_is_a_fault() {
-    let d = start();
-    let mut child = touch(&d);
-    d.signal(Signal::SIGTSTP);
-    let stat = format!("/proc/{}/stat", d.child.id());
-    wait_for("the daemon to stop", || {
-        let text = std::fs::read_to_string(&stat).expect("proc");
-        // The state follows the name, which ends with the last parenthesis.
-        text.rsplit(") ").next().is_some_and(|t| t.starts_with('T')).then_some(())
-    });
-    let plant = d.plant();
-    assert!(plant.is_zero(), "{:?}", plant.wrench);
-    d.signal(Signal::SIGCONT);
-    wait_zero(&d);
-    let s = wait_for("the fault", || d.status().state.filter(|s| s.fault != "none"));
-    assert_eq!((s.state.as_str(), s.fault.as_str()), ("fault", "suspended"));
-    // It latches, and leaving it is explicit.
-    let mut c = d.client("user");
-    assert_eq!(refused(c.call("arm", json!({}))), codes::SERVO);
-    c.call("clear_fault", json!({})).expect("clears");
-    c.call("object.update", json!({"object": "cube", "pose": at(AWAY)})).expect("moves");
-    c.call("arm", json!({})).expect("arms");
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 /// A panic in that task while touching: zero force, a word about it, an exit code that says so.

@@ -11,6 +11,7 @@ use crate::device::simulated::Probe;
 use crate::geometry::pose::Wrench;
 use anyhow::Context;
 use nix::time::{ClockId, clock_gettime};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -47,22 +48,32 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // Every device of this version is simulated.
     match &config.device.probe {
         None => {
-            println!("{name}: simulated, without a probe page: it ended with the daemon, nothing to zero");
+            tell(format_args!(
+                "{name}: simulated, without a probe page: it ended with the daemon, nothing to zero"
+            ));
             Ok(exit::OK)
         }
         Some(path) => page(name, path, args.dry_run),
     }
 }
 
+/// Zero first, words after: nothing that can fail or block stands before the command.
 fn page(name: &str, path: &Path, dry_run: bool) -> anyhow::Result<ExitCode> {
     if !path.exists() {
-        println!("{name}: simulated, no probe page at {}: never opened, nothing to zero", path.display());
+        tell(format_args!(
+            "{name}: simulated, no probe page at {}: never opened, nothing to zero",
+            path.display()
+        ));
         return Ok(exit::OK);
     }
     let probe = Probe::open(path)?;
     let now = now_ns()?;
     let before = probe.read();
-    println!(
+    if !dry_run {
+        probe.record_zero(now);
+    }
+    let after = probe.read();
+    tell(format_args!(
         "{name}: simulated, probe page {}: command {} of process {}, {}, {} ms ago{}",
         path.display(),
         before.count,
@@ -70,19 +81,25 @@ fn page(name: &str, path: &Path, dry_run: bool) -> anyhow::Result<ExitCode> {
         shown(&before.wrench),
         now.saturating_sub(before.time_ns) / 1_000_000,
         if before.wrench_at(now) == before.wrench { "" } else { " (the device has let go since)" },
-    );
+    ));
     if dry_run {
         return Ok(if before.wrench_at(now) == Wrench::ZERO { exit::OK } else { exit::FAILED });
     }
-    probe.record_zero(now);
-    let after = probe.read();
     if after.is_zero() {
-        println!("{name}: zero commanded");
+        tell(format_args!("{name}: zero commanded"));
         Ok(exit::OK)
     } else {
-        println!("{name}: zero commanded, but process {} goes on writing: stop it first", after.pid);
+        tell(format_args!(
+            "{name}: zero commanded, but process {} goes on writing: stop it first",
+            after.pid
+        ));
         Ok(exit::FAILED)
     }
+}
+
+/// A line for the user. Nobody may be there to read it, which is no failure: the exit code tells.
+fn tell(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 fn shown(w: &Wrench) -> String {

@@ -1,16 +1,39 @@
 //! Signals and panics: the force goes first, everything else after.
 //!
+//! Every signal that can be caught and would end or stop the process is answered here, so that none leaves a force
+//! on the motors: those that somebody sends end the daemon in order, SIGTSTP stops it after zero, the terminal's
+//! (TTIN, TTOU) are ignored, and those that mean broken code (`fatal`) leave the servo a moment to command zero.
 //! Handlers only touch atomics and write to an eventfd; the main thread does the rest.
+
+mod fatal;
 
 use crate::servo::handle::{Counters, Flags};
 use crate::servo::record::Fault;
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64};
 
-/// Signals that end the daemon.
-pub const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
+/// Signals that end the daemon as SIGTERM does: all whose default action is to end a process, and that are sent, not
+/// caused. The real-time signals belong to them.
+const ENDING: [i32; 12] = [
+    libc::SIGTERM,
+    libc::SIGINT,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGPWR,
+    libc::SIGSTKFLT,
+];
+/// Ignored: the terminal's stops (a daemon in the background may log to it and never reads), a peer that has gone, a
+/// recording that reaches a file size limit; the last two are errors of the write.
+const IGNORED: [i32; 4] = [libc::SIGTTIN, libc::SIGTTOU, libc::SIGPIPE, libc::SIGXFSZ];
 
 /// What the handlers need of the running servo.
 struct Reach {
@@ -19,7 +42,7 @@ struct Reach {
 }
 
 static REACH: AtomicPtr<Reach> = AtomicPtr::new(std::ptr::null_mut());
-static PENDING: AtomicU32 = AtomicU32::new(0);
+static PENDING: AtomicU64 = AtomicU64::new(0);
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 static END_ASKED: AtomicBool = AtomicBool::new(false);
 static PANICKED: AtomicBool = AtomicBool::new(false);
@@ -35,8 +58,9 @@ fn reach() -> Option<&'static Reach> {
     unsafe { REACH.load(Acquire).as_ref() }
 }
 
-fn bit(signal: i32) -> u32 {
-    1 << (signal & 31)
+/// Signals count from 1 to 64.
+fn bit(signal: i32) -> u64 {
+    1 << ((signal - 1) & 63)
 }
 
 fn wake() {
@@ -67,24 +91,20 @@ extern "C" fn on_signal(signal: i32) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// systemd's watchdog ends a hung daemon with SIGABRT, and so does abort(): the servo thread, if it still runs, gets
-/// up to 200 ms to ramp down and command zero.
-extern "C" fn on_abort(_: i32) {
-    if let Some(r) = reach() {
-        r.flags.disarm();
-        r.flags.stop();
-        let nap = libc::timespec { tv_sec: 0, tv_nsec: 2_000_000 };
-        for _ in 0..100 {
-            if r.counters.ended() {
-                break;
-            }
-            // SAFETY: nanosleep is async-signal-safe and only reads `nap`.
-            unsafe { libc::nanosleep(&raw const nap, std::ptr::null_mut()) };
-        }
+/// Sets what a signal does; `all` keeps every other signal waiting while the handler runs. nix's own function does
+/// not know real-time signals.
+fn act(signal: i32, handler: usize, flags: i32, all: bool) -> nix::Result<libc::sigaction> {
+    // SAFETY: all zeros is a valid sigaction: default action, no flags, empty mask.
+    let (mut new, mut old): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
+    new.sa_sigaction = handler;
+    new.sa_flags = flags;
+    if all {
+        // SAFETY: the mask is ours.
+        unsafe { libc::sigfillset(&raw mut new.sa_mask) };
     }
-    // The handler was reset when it was entered: this ends the process with a core dump.
-    // SAFETY: raise is async-signal-safe.
-    unsafe { libc::raise(libc::SIGABRT) };
+    // SAFETY: both point at whole structures; every handler of this module is async-signal-safe.
+    Errno::result(unsafe { libc::sigaction(signal, &raw const new, &raw mut old) })?;
+    Ok(old)
 }
 
 /// Installs the handlers and the panic hook. `wake_fd` is an eventfd that lives as long as the process.
@@ -93,22 +113,16 @@ extern "C" fn on_abort(_: i32) {
 /// What the system says.
 pub fn install(wake_fd: i32) -> nix::Result<()> {
     WAKE.store(wake_fd, Release);
-    let act = |handler, flags| SigAction::new(handler, flags, SigSet::empty());
-    // One after the other: of two that wait, the handler of the second would otherwise run first.
-    let plain = SigAction::new(SigHandler::Handler(on_signal), SaFlags::SA_RESTART, SigSet::all());
-    for signal in ENDING.into_iter().chain([Signal::SIGTSTP, Signal::SIGCONT]) {
-        // SAFETY: the handler is async-signal-safe.
-        unsafe { sigaction(signal, &plain) }?;
+    let handler = on_signal as extern "C" fn(i32) as usize;
+    let realtime = libc::SIGRTMIN()..=libc::SIGRTMAX();
+    for signal in ENDING.into_iter().chain(realtime).chain([libc::SIGTSTP, libc::SIGCONT]) {
+        // One after the other: of two that wait, the handler of the second would otherwise run first.
+        act(signal, handler, libc::SA_RESTART, true)?;
     }
-    let abort = act(SigHandler::Handler(on_abort), SaFlags::SA_RESETHAND | SaFlags::SA_NODEFER);
-    // SIGXCPU comes when the servo computes without end (RLIMIT_RTTIME); the kernel's SIGKILL would follow.
-    for signal in [Signal::SIGABRT, Signal::SIGXCPU] {
-        // SAFETY: as above.
-        unsafe { sigaction(signal, &abort) }?;
+    for signal in IGNORED {
+        act(signal, libc::SIG_IGN, 0, false)?;
     }
-    // A recording that reaches a file size limit is an error of that file, not the end of the daemon.
-    // SAFETY: nothing is called.
-    unsafe { sigaction(Signal::SIGXFSZ, &act(SigHandler::SigIgn, SaFlags::empty())) }?;
+    fatal::install()?;
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         panicked();
@@ -132,27 +146,60 @@ pub fn has_panicked() -> bool {
     PANICKED.load(Acquire)
 }
 
+/// Signals that came.
+#[derive(Clone, Copy, Debug)]
+pub struct Came(u64);
+
+impl Came {
+    /// Name of a signal that ends the daemon, if one came.
+    pub fn ending(self) -> Option<String> {
+        let stays = bit(libc::SIGTSTP) | bit(libc::SIGCONT);
+        let rest = self.0 & !stays;
+        let number = rest.trailing_zeros() as i32 + 1;
+        (rest != 0).then(|| match Signal::try_from(number) {
+            Ok(s) => s.as_str().to_owned(),
+            Err(_) => format!("signal {number}"),
+        })
+    }
+
+    /// SIGTSTP came.
+    pub fn stop(self) -> bool {
+        self.0 & bit(libc::SIGTSTP) != 0
+    }
+}
+
 /// The signals that came since the last call.
-pub fn take() -> Vec<Signal> {
-    let bits = PENDING.swap(0, AcqRel);
-    let known = ENDING.into_iter().chain([Signal::SIGTSTP, Signal::SIGCONT]);
-    known.filter(|s| bits & bit(*s as i32) != 0).collect()
+pub fn take() -> Came {
+    Came(PENDING.swap(0, AcqRel))
 }
 
 /// Blocks every signal in the calling thread (and the threads that it starts) while the guard lives: the servo must
-/// not be interrupted by handlers.
+/// not be interrupted by handlers. What broken code causes stays open: blocked, it would end the process at once.
 pub fn blocked<T>(f: impl FnOnce() -> T) -> T {
+    use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
     let mut old = SigSet::empty();
-    let all = SigSet::all();
-    let changed = nix::sys::signal::pthread_sigmask(
-        nix::sys::signal::SigmaskHow::SIG_SETMASK,
-        Some(&all),
-        Some(&mut old),
-    );
+    let mut most = SigSet::all();
+    fatal::CAUSED.into_iter().for_each(|s| most.remove(s));
+    let changed = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&most), Some(&mut old));
     let result = f();
     if changed.is_ok() {
-        let _ =
-            nix::sys::signal::pthread_sigmask(nix::sys::signal::SigmaskHow::SIG_SETMASK, Some(&old), None);
+        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&old), None);
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_signal_has_a_bit_and_a_name() {
+        let all: std::collections::BTreeSet<u64> = (1..=64).map(bit).collect();
+        assert_eq!(all.len(), 64);
+        assert_eq!(Came(0).ending(), None);
+        assert_eq!(Came(bit(libc::SIGTSTP) | bit(libc::SIGCONT)).ending(), None);
+        assert!(Came(bit(libc::SIGTSTP)).stop());
+        assert_eq!(Came(bit(libc::SIGUSR1)).ending().as_deref(), Some("SIGUSR1"));
+        assert_eq!(Came(bit(64)).ending().as_deref(), Some("signal 64"));
+    }
 }

@@ -167,11 +167,11 @@ pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) 
             break Outcome::Panicked;
         }
         let came = signals::take();
-        if let Some(s) = came.iter().find(|s| signals::ENDING.contains(s)) {
+        if let Some(s) = came.ending() {
             tracing::info!("{s}: zero force, then the end");
             break Outcome::Clean;
         }
-        if came.contains(&Signal::SIGTSTP) {
+        if came.stop() {
             keeper.suspend();
         }
         if stop.load(Relaxed) {
@@ -232,6 +232,7 @@ fn scene_service(
         mesh_roots: config.scene.mesh_roots.clone(),
         mesh_bytes: config.control.mesh_bytes,
         max_edits: 10_000,
+        lock_memory: config.servo.lock_memory,
     };
     let compiler = places::compiler(config, board);
     SceneService::new(scene, compiler, options, Box::new(bridge.clone()))

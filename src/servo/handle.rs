@@ -5,6 +5,7 @@ pub use super::clock::monotonic_ns;
 pub use super::config::ServoConfig;
 pub use super::flags::{Counters, Flags};
 use super::record::{Fault, TickRecord};
+pub use super::rt::lock_snapshot;
 use crate::scene::broad::Published;
 use crate::scene::exchange::{Adopter, Publisher, exchange};
 use crate::scene::snapshot::{MotionFrame, Snapshot};

@@ -15,6 +15,7 @@ pub use cloud::OrientedPoint;
 pub(crate) use query::{per_area, query};
 
 use crate::geometry::Point;
+use bytemuck::cast_slice;
 
 /// Patches into which a shell is divided, so that the reported contact points lie apart.
 pub const PATCHES: usize = 64;
@@ -87,6 +88,17 @@ impl PointShell {
             + self.patch.capacity()
             + 4 * self.rank.capacity()
             + self.levels.iter().map(|l| 4 * l.area.capacity() + 8 * l.sum.capacity()).sum::<usize>()
+    }
+
+    /// The memory that a query reads, for locking.
+    pub(crate) fn memory(&self) -> impl Iterator<Item = &[u8]> {
+        let columns = [&self.x, &self.y, &self.z, &self.nx, &self.ny, &self.nz, &self.area];
+        let weights = self.levels.iter().flat_map(|l| [cast_slice(&l.area), cast_slice(&l.sum)]);
+        columns
+            .into_iter()
+            .map(|c| cast_slice(c))
+            .chain([&*self.patch, cast_slice(&self.rank)])
+            .chain(weights)
     }
 
     /// Position of point `i`, tool frame, m.

@@ -42,6 +42,8 @@ pub struct SceneOptions {
     pub mesh_bytes: u64,
     /// Most edits in a transaction.
     pub max_edits: usize,
+    /// Lock each scene's geometry in memory where the process as a whole could not be.
+    pub lock_memory: bool,
 }
 
 type Compiled = (Snapshot, CompileReport);
@@ -184,6 +186,13 @@ impl SceneService {
             let (next, applied) = stands.apply(owner, &make(&stands)?).map_err(|e| convert::refusal(&e))?;
             (self.compile(&next, progress)?, next, applied)
         };
+        // Before the scene stands: the servo must meet no page for the first time. A limit that is too low is told by
+        // the report of the real-time set-up; the scene works all the same.
+        if self.options.lock_memory
+            && let Err(e) = crate::servo::handle::lock_snapshot(&snapshot)
+        {
+            tracing::debug!("the scene's memory is not locked: {e}");
+        }
         let moving = moving(&next);
         *stands = next;
         self.publish.publish(Box::new(snapshot), moving);

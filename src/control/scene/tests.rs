@@ -29,6 +29,7 @@ fn service(cap: u64) -> (SceneService, Log) {
         mesh_roots: Vec::new(),
         mesh_bytes: 1 << 20,
         max_edits: 100,
+        lock_memory: false,
     };
     (SceneService::new(Scene::default(), Compiler::new(cap), options, Box::new(log.clone())), log)
 }

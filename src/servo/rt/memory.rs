@@ -8,10 +8,14 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const WHAT: &str = "memory lock";
 const CURE: &str = "add 'LimitMEMLOCK=infinity' to the service, or '@hapticd - memlock unlimited' to \
                     /etc/security/limits.conf and log in again";
+
+/// Everything of this process is locked, present and future.
+static ALL_LOCKED: AtomicBool = AtomicBool::new(false);
 
 /// Locks all present and future memory, where the limit allows as much as the process may ever need. With a lower limit
 /// a lock of the future would make later allocations fail, so nothing is locked then.
@@ -26,7 +30,10 @@ pub(super) fn lock_all() -> RtLine {
         );
     }
     match mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE) {
-        Ok(()) => RtLine::ok(WHAT, "all memory locked, present and future"),
+        Ok(()) => {
+            ALL_LOCKED.store(true, Relaxed);
+            RtLine::ok(WHAT, "all memory locked, present and future")
+        }
         Err(e) => RtLine::short(WHAT, format!("mlockall: {e}"), CURE),
     }
 }
@@ -39,23 +46,27 @@ fn privileged() -> bool {
 }
 
 /// Locks the geometry that the servo will read, where [`RtOptions::lock_memory`](super::RtOptions::lock_memory) could
-/// not lock everything. Control side, before publishing; pages of geometry already locked cost nothing.
+/// not lock everything; else it does nothing. Locking also brings every page in, so that no tick meets one for the
+/// first time. Control side, before publishing; pages already locked cost little.
 ///
 /// # Errors
-/// The kernel's, usually that the limit is reached; the scene works all the same.
+/// The kernel's, usually that RLIMIT_MEMLOCK is reached; the scene works all the same.
 pub fn lock_snapshot(snapshot: &Snapshot) -> io::Result<()> {
+    if ALL_LOCKED.load(Relaxed) { Ok(()) } else { lock_parts(snapshot) }
+}
+
+fn lock_parts(snapshot: &Snapshot) -> io::Result<()> {
     for object in &snapshot.objects {
         object.shape.field().memory().into_iter().try_for_each(lock)?;
     }
     if let ToolShape::Shell(shell) = &snapshot.tool.shape {
-        for part in [&shell.x, &shell.y, &shell.z, &shell.nx, &shell.ny, &shell.nz, &shell.area] {
-            lock(part)?;
-        }
+        shell.memory().into_iter().try_for_each(lock)?;
     }
     if let ToolShape::Spheres(tree) = &snapshot.tool.shape {
         tree.memory().try_for_each(lock)?;
+        lock(&tree.nodes)?;
     }
-    Ok(())
+    lock(&snapshot.objects)
 }
 
 fn lock<T>(slice: &[T]) -> io::Result<()> {
@@ -83,23 +94,39 @@ pub(super) fn prefault_stack() {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_slice_is_locked_or_the_limit_is_the_reason() {
-        let data = vec![0u8; 1 << 14];
-        match lock(&data) {
-            Ok(()) => {
-                let end = data.as_ptr().wrapping_add(data.len());
-                assert!(end > data.as_ptr());
-                let status = std::fs::read_to_string("/proc/self/status").unwrap();
-                let locked = status.lines().find_map(|l| l.strip_prefix("VmLck:")).unwrap();
-                let kib: u64 = locked.trim().trim_end_matches(" kB").trim().parse().unwrap();
-                assert!(kib >= 16, "{locked}");
-            }
-            Err(e) => {
-                assert!(matches!(e.raw_os_error(), Some(libc::ENOMEM | libc::EPERM)), "{e}");
-                println!("skipped: {e}");
+    /// True when the kernel keeps the page at this address locked (flag `lo` of its mapping, proc_pid_smaps(5)).
+    fn is_locked(address: usize) -> bool {
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("readable");
+        let mut here = false;
+        for line in maps.lines() {
+            let range = line.split(' ').next().and_then(|r| r.split_once('-'));
+            let ends = range.and_then(|(a, b)| {
+                Some((usize::from_str_radix(a, 16).ok()?, usize::from_str_radix(b, 16).ok()?))
+            });
+            if let Some((start, end)) = ends {
+                here = (start..end).contains(&address);
+            } else if here && line.starts_with("VmFlags:") {
+                return line.split_whitespace().any(|f| f == "lo");
             }
         }
-        lock::<u8>(&[]).unwrap();
+        false
+    }
+
+    #[test]
+    fn what_a_query_reads_is_locked() {
+        use crate::contact::vps::{PointShell, ShellParams};
+        use crate::geometry::{Point, shapes};
+        let shell =
+            PointShell::build(&shapes::icosphere(0.01, 3), ShellParams::points(2000)).expect("a shell");
+        let field = crate::geometry::field::Field::from_fn(Point::origin(), 1e-3, [64, 64, 64], |p| p.x);
+        for part in shell.memory().chain(field.memory()).filter(|p| !p.is_empty()) {
+            if let Err(e) = lock(part) {
+                assert!(matches!(e.raw_os_error(), Some(libc::ENOMEM | libc::EPERM)), "{e}");
+                println!("skipped: this process may lock no more memory: {e}");
+                return;
+            }
+            assert!(is_locked(part.as_ptr() as usize) && is_locked(part.as_ptr_range().end as usize - 1));
+        }
+        assert!(lock::<u8>(&[]).is_ok());
     }
 }

@@ -1,0 +1,178 @@
+//! No signal leaves a force on the motors: each that can be caught and would end or stop the process.
+
+use crate::daemon::{Daemon, HAPTICD, refused, wait_for};
+use crate::{AWAY, at, force, start, touch, wait_zero};
+use hapticd::protocol::rpc::codes;
+use nix::sys::signal::Signal;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::process::Command;
+use std::sync::Mutex;
+
+/// What a signal does to the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    /// It ends in order, exit code 0.
+    Ends,
+    /// It commands zero and ends by this signal, as broken code does.
+    Dies,
+    /// Nothing.
+    Nothing,
+}
+
+/// signal(7): every standard signal whose default action is to end or to stop a process and that can be caught, but for
+/// SIGTSTP, which has a test of its own.
+fn table() -> Vec<(i32, Does)> {
+    use libc::*;
+    let ends = [SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGSTKFLT, SIGVTALRM, SIGPROF];
+    let ends = ends.into_iter().chain([SIGIO, SIGPWR, SIGRTMIN(), SIGRTMIN() + 7, SIGRTMAX()]);
+    let dies = [SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGSYS];
+    let nothing = [SIGPIPE, SIGTTIN, SIGTTOU, SIGXFSZ];
+    let all = ends.map(|s| (s, Does::Ends)).chain(dies.map(|s| (s, Does::Dies)));
+    all.chain(nothing.map(|s| (s, Does::Nothing))).collect()
+}
+
+fn send(d: &Daemon, signal: i32) {
+    // SAFETY: kill takes two numbers.
+    assert_eq!(unsafe { libc::kill(d.child.id() as i32, signal) }, 0);
+}
+
+/// The masks of a thread, bit 0 is signal 1.
+fn masks(path: &str) -> BTreeMap<String, u64> {
+    let text = std::fs::read_to_string(path).expect("proc");
+    let lines = text.lines().filter(|l| l.starts_with("Sig") && !l.starts_with("SigQ"));
+    let mask = |l: &str| {
+        let (name, value) = l.split_once(':').expect("a name");
+        (name.to_owned(), u64::from_str_radix(value.trim(), 16).expect("a mask"))
+    };
+    lines.map(mask).collect()
+}
+
+#[test]
+fn every_signal_that_would_end_or_stop_the_process_is_caught_or_ignored() {
+    let d = start();
+    let proc = format!("/proc/{}", d.child.id());
+    let main = masks(&format!("{proc}/status"));
+    let has = |m: u64, s: i32| m >> (s - 1) & 1 == 1;
+    let left = [libc::SIGKILL, libc::SIGSTOP, libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH];
+    // The two below SIGRTMIN belong to the C library.
+    for s in (1..=31).chain(libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(|s| !left.contains(s)) {
+        assert!(has(main["SigCgt"] | main["SigIgn"], s), "signal {s} has its default action");
+    }
+    // No handler interrupts the servo, but for what its own instructions cause: blocked, that would kill at once.
+    let threads = std::fs::read_dir(format!("{proc}/task")).expect("proc");
+    let servo = threads
+        .map(|t| t.expect("a thread").path())
+        .find(|t| std::fs::read_to_string(t.join("comm")).is_ok_and(|c| c.trim() == "servo"));
+    let servo = masks(&servo.expect("a servo").join("status").display().to_string());
+    for (s, does) in table() {
+        let caused = does == Does::Dies && s != libc::SIGXCPU;
+        assert_eq!(has(servo["SigBlk"], s), !caused, "signal {s} at the servo");
+    }
+}
+
+#[test]
+fn no_signal_while_touching_leaves_a_force_at_the_plant() {
+    let rest = Mutex::new(table());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some((s, does)) = { rest.lock().expect("a list").pop() } {
+                    signal_while_touching(s, does);
+                }
+            });
+        }
+    });
+}
+
+fn signal_while_touching(signal: i32, does: Does) {
+    use std::os::unix::process::ExitStatusExt;
+    let mut d = start();
+    let mut child = touch(&d);
+    send(&d, signal);
+    if does == Does::Nothing {
+        // It still answers, and still pushes.
+        assert_eq!(d.status().state.expect("a state").state, "rendering", "signal {signal}");
+        assert!(force(&d) > 0.05, "signal {signal}");
+    } else {
+        let status = d.wait_exit();
+        let plant = d.plant();
+        assert!(plant.is_zero(), "signal {signal}: {:?}", plant.wrench);
+        assert_eq!(plant.since_zero, 0, "signal {signal}: nothing came after the last zero");
+        assert!(plant.zeros >= 1);
+        if does == Does::Ends {
+            assert!(status.success(), "signal {signal}: {status}\n{}", d.log());
+            assert!(!d.socket().exists());
+        } else {
+            assert_eq!(status.signal(), Some(signal), "{status}\n{}", d.log());
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// SIGKILL cannot be caught: `hapticd zero` follows it, and needs nobody who reads what it says.
+#[test]
+fn zero_after_sigkill_zeroes_whatever_becomes_of_its_words() {
+    let mut d = start();
+    let mut child = touch(&d);
+    d.signal(Signal::SIGKILL);
+    d.wait_exit();
+    assert!(!d.plant().is_zero(), "nothing of ours can run");
+    let zero = || {
+        let mut c = Command::new(HAPTICD);
+        c.args(["zero", "--config"]).arg(d.dir.path().join("hapticd.toml"));
+        c
+    };
+    let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+    let error = full.try_clone().expect("clones");
+    assert!(zero().stdout(full).stderr(error).status().expect("runs").success());
+    let plant = d.plant();
+    assert!(plant.is_zero() && plant.since_zero == 0 && plant.zeros == 1, "{plant:?}");
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[test]
+fn sigterm_with_the_sigcont_that_systemd_sends_after_it_is_no_fault() {
+    let mut d = start();
+    let mut child = touch(&d);
+    d.signal(Signal::SIGTERM);
+    d.signal(Signal::SIGCONT);
+    assert!(d.wait_exit().success());
+    let plant = d.plant();
+    assert!(plant.is_zero() && plant.since_zero == 0, "{:?}", plant.wrench);
+    assert!(!d.log().contains("fault"), "{}", d.log());
+    let dumps = std::fs::read_dir(d.dir.path().join("rec")).expect("a directory").count();
+    assert_eq!(dumps, 0, "a dump of an ordinary end");
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[test]
+fn sigtstp_while_touching_zeroes_before_it_stops_and_sigcont_is_a_fault() {
+    let d = start();
+    let mut child = touch(&d);
+    d.signal(Signal::SIGTSTP);
+    let stat = format!("/proc/{}/stat", d.child.id());
+    wait_for("the daemon to stop", || {
+        let text = std::fs::read_to_string(&stat).expect("proc");
+        // The state follows the name, which ends with the last parenthesis.
+        text.rsplit(") ").next().is_some_and(|t| t.starts_with('T')).then_some(())
+    });
+    let plant = d.plant();
+    assert!(plant.is_zero(), "{:?}", plant.wrench);
+    d.signal(Signal::SIGCONT);
+    wait_zero(&d);
+    let s = wait_for("the fault", || d.status().state.filter(|s| s.fault != "none"));
+    assert_eq!((s.state.as_str(), s.fault.as_str()), ("fault", "suspended"));
+    // It latches, and leaving it is explicit.
+    let mut c = d.client("user");
+    assert_eq!(refused(c.call("arm", json!({}))), codes::SERVO);
+    c.call("clear_fault", json!({})).expect("clears");
+    c.call("object.update", json!({"object": "cube", "pose": at(AWAY)})).expect("moves");
+    c.call("arm", json!({})).expect("arms");
+    let _ = child.kill();
+    let _ = child.wait();
+}
