@@ -158,6 +158,56 @@ fn plot_refuses_what_is_no_recording_by_name() {
     }
 }
 
+/// Standard output that takes nothing is an error with a message and exit code 1 in every subcommand that prints. Not in
+/// `zero`, whose exit code is about the force.
+#[test]
+fn a_full_standard_output_is_an_error_and_no_panic() {
+    use clap::CommandFactory;
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    write_recording(&dir.path().join("run.mcap"), 1500);
+    let demo = hapticd(&["demo", "--seconds", "0.1", "--out", &path("demo")]);
+    assert!(demo.status.success());
+    let scene = format!("{}/config/scenes/sphere.toml", env!("CARGO_MANIFEST_DIR"));
+    let lines = [
+        vec!["demo".to_owned(), "--seconds".into(), "0.1".into(), "--out".into(), path("demo")],
+        vec!["simulate".into(), scene, "--seconds".into(), "0.1".into()],
+        vec!["inspect".into(), path("demo/pin.stl"), "--unit".into(), "m".into()],
+        vec!["inspect".into(), path("demo/pin.stl"), "--unit".into(), "m".into(), "--json".into()],
+        vec!["plot".into(), path("run.mcap")],
+        vec!["doctor".into(), "--seconds".into(), "0".into()],
+        vec!["doctor".into(), "--seconds".into(), "0".into(), "--json".into()],
+        vec!["devices".into()],
+        vec!["devices".into(), "--json".into()],
+        vec!["devices".into(), "ideal-6dof".into()],
+        vec!["zero".into()],
+    ];
+    for line in &lines {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hapticd"));
+        command.env_remove("CACHE_DIRECTORY").env("XDG_CACHE_HOME", dir.path()).args(line);
+        let out = command.stdout(full).output().unwrap();
+        let said = text(&out.stderr);
+        assert!(!said.contains("panicked"), "{line:?}: {said}");
+        if line[0] == "zero" {
+            assert_eq!(out.status.code(), Some(0), "{said}");
+            continue;
+        }
+        assert_eq!(out.status.code(), Some(1), "{line:?}: {said}");
+        assert!(said.contains("standard output") && said.contains("No space left"), "{line:?}: {said}");
+        // A reader that has left, as `head` does, is no failure.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let out = command.stdout(writer).output().unwrap();
+        assert_eq!((out.status.code(), text(&out.stderr).contains("output")), (Some(0), false), "{line:?}");
+    }
+    // `run` prints nothing there, `ctl` needs a daemon, `evaluate` needs paths: these print by the same functions.
+    let elsewhere = ["run", "ctl", "evaluate", "help"];
+    for sub in hapticd::cli::Cli::command().get_subcommands().map(clap::Command::get_name) {
+        assert!(elsewhere.contains(&sub) || lines.iter().any(|l| l[0] == sub), "{sub} is not tried");
+    }
+}
+
 /// Counts, not times: the machine may be busy and need not grant any privilege.
 #[test]
 fn demo_runs_and_its_summary_has_the_keys() {

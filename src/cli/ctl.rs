@@ -13,6 +13,7 @@ use commands::{
 };
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Arguments of `hapticd ctl`.
 #[derive(Debug, clap::Args)]
@@ -20,6 +21,9 @@ pub struct Args {
     /// Control socket; without it /run/hapticd and $XDG_RUNTIME_DIR/hapticd are tried in turn
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
+    /// Longest silence of the service before ctl gives up, s; 0 waits for ever. Long builds are no silence
+    #[arg(long, value_name = "S", global = true, default_value_t = 10.0, value_parser = seconds)]
+    timeout: f64,
     /// Print answers as JSON, one object a line
     #[arg(long, global = true)]
     json: bool,
@@ -97,6 +101,11 @@ enum Command {
     Shell,
 }
 
+fn seconds(text: &str) -> Result<f64, String> {
+    let s: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if (0.0..=1e6).contains(&s) { Ok(s) } else { Err("must be 0 to 1000000 s".into()) }
+}
+
 /// Where answers go and what new parts are.
 struct Manner {
     json: bool,
@@ -109,7 +118,8 @@ struct Manner {
 /// # Errors
 /// A message for the user.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let client = Client::connect(args.socket.as_deref(), "hapticd ctl", None)?;
+    let patience = (args.timeout > 0.0).then(|| Duration::from_secs_f64(args.timeout));
+    let client = Client::connect_within(args.socket.as_deref(), "hapticd ctl", None, None, patience)?;
     if !args.json {
         eprintln!("{} (session {})", client.path().display(), client.welcome().session);
     }

@@ -8,7 +8,7 @@ pub mod stats;
 
 use super::calibrate::calibrate;
 use super::plot::{draw, reduce::Columns};
-use super::{fields, progress::Bar};
+use super::{fields, out, progress::Bar};
 use crate::config::Config;
 use crate::recording::{ClockKind, Header, Recorder, Recording};
 use anyhow::{Context as _, bail};
@@ -56,9 +56,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let built = scene::build(&args.out, &fields::compiler(&Config::default()), &bar);
     bar.finish();
     let built = built?;
-    fields::say(&built.report);
+    fields::say(&built.report)?;
     let facts = report::Facts::of(&built)?;
-    println!("{facts}");
+    out::line(&facts)?;
     let Some(calibration) = calibrate(&built.snapshot) else { bail!("the scene takes no work to query") };
     let units = calibration.units(BUDGET_US);
 
@@ -69,14 +69,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
     header.epoch_ns = now.saturating_sub(crate::servo::handle::monotonic_ns());
     let recorder = Recorder::create(&path, &header)?;
-    println!("touching it for {} s at 1 kHz ...", args.seconds);
+    out::line(format_args!("touching it for {} s at 1 kHz ...", args.seconds))?;
     let run = drive::drive(built.snapshot, units, args.seconds, recorder)?;
 
     let plot = args.out.join("demo.png");
     plot_recording(&path, &plot)?;
     let summary = report::Summary { run: &run, calibration, units };
-    println!("{}", summary.text());
-    println!("recording  {}\nplot       {}", path.display(), plot.display());
+    out::line(summary.text())?;
+    out::line(format_args!("recording  {}\nplot       {}", path.display(), plot.display()))?;
     if let Some(json) = &args.json {
         let text = serde_json::to_string_pretty(&summary.json())?;
         std::fs::write(json, text + "\n").with_context(|| format!("cannot write {}", json.display()))?;

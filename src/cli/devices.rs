@@ -1,6 +1,6 @@
 //! `hapticd devices`: what can be opened, with its limits, and what is plugged in.
 
-use super::exit;
+use super::{exit, out};
 use crate::device::known::{self, Seen};
 use crate::device::profile::{Calibration, Profile, Workspace};
 use crate::device::registry::Registry;
@@ -44,11 +44,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json {
         let list: Vec<Value> = profiles.iter().map(|p| to_json(p, args.name.is_some())).collect();
         let seen: Vec<Value> = seen.iter().map(seen_json).collect();
-        println!("{}", json!({ "devices": list, "seen": seen }));
+        out::line(json!({ "devices": list, "seen": seen }))?;
     } else if args.name.is_some() {
-        print!("{}", sheet(profiles[0]));
+        out::text(sheet(profiles[0]))?;
     } else {
-        println!("{}\n\n{}", table(&profiles), seen_text(&seen));
+        out::line(format_args!("{}\n\n{}", table(&profiles), seen_text(&seen)))?;
     }
     Ok(exit::OK)
 }

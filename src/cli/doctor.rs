@@ -98,9 +98,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let degraded = all.iter().filter(|c| c.status == Status::Degraded).count();
     if args.json {
-        println!("{}", json(&all, wake.as_ref()));
+        super::out::line(json(&all, wake.as_ref()))?;
     } else {
-        print!("{}", text(&all, wake.as_ref()));
+        super::out::text(text(&all, wake.as_ref()))?;
     }
     Ok(if degraded > 0 { super::exit::findings() } else { super::exit::OK })
 }

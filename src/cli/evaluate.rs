@@ -9,6 +9,7 @@ mod path;
 pub use figures::Figures;
 pub use path::{PosePath, Truth};
 
+use super::out;
 use super::progress::Bar;
 use crate::contact::ist::{IstParams, Solid, SphereTree, cell_for};
 use crate::contact::vps::{PointShell, ShellParams};
@@ -133,7 +134,7 @@ pub fn report(args: &Args) -> Result<()> {
         };
         all.push(figures::figures(&path, &run));
     }
-    println!("{}", table(&all));
+    out::line(table(&all))?;
     if let Some(file) = &args.json {
         let text = match all.as_slice() {
             [one] => serde_json::to_string_pretty(one)?,

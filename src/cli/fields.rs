@@ -1,5 +1,6 @@
 //! Compiling scenes on the command line: with the disk cache of the configuration, and what there is to say about it.
 
+use super::out::{self, Unwritable};
 use crate::config::{Config, places};
 use crate::scene::compile::{CompileReport, Compiler};
 
@@ -10,11 +11,15 @@ pub fn compiler(config: &Config) -> Compiler {
 }
 
 /// Prints what the user should know about a compilation.
-pub fn say(report: &CompileReport) {
+///
+/// # Errors
+/// Standard output takes nothing.
+pub fn say(report: &CompileReport) -> Result<(), Unwritable> {
     for (_, warning) in &report.warnings {
-        println!("warning: {warning}");
+        out::line(format_args!("warning: {warning}"))?;
     }
     for note in &report.cache_notes {
-        println!("note: {note}");
+        out::line(format_args!("note: {note}"))?;
     }
+    Ok(())
 }

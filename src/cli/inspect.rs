@@ -146,11 +146,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         report,
     };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&output)?);
+        super::out::line(serde_json::to_string_pretty(&output)?)?;
     } else {
-        print!("{}", text(&output));
+        super::out::text(text(&output))?;
         if let Some(spheres) = &output.ist {
-            println!("{spheres}");
+            super::out::line(spheres)?;
         }
     }
     if let Some(cause) = refusal {

@@ -1,4 +1,6 @@
-//! The command line: one file per subcommand, each with `Args` and `run`.
+//! The command line: one file per subcommand, each with `Args` and `run`. What they print goes through [`out`].
+
+#![deny(clippy::print_stdout)]
 
 pub mod calibrate;
 pub mod ctl;
@@ -9,6 +11,7 @@ pub mod evaluate;
 pub mod exit;
 pub mod fields;
 pub mod inspect;
+pub mod out;
 pub mod plot;
 pub mod progress;
 pub mod run;
@@ -109,8 +112,8 @@ pub fn main() -> ExitCode {
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
-        .filter_map(|e| e.downcast_ref::<std::io::Error>())
-        .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+        .filter_map(|e| e.downcast_ref::<out::Unwritable>())
+        .any(|e| e.0.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 #[cfg(test)]

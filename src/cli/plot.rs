@@ -63,6 +63,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let out = args.out.unwrap_or_else(|| args.run.with_extension("png"));
     draw::draw(&out, args.size, &name, &header, &columns)
         .with_context(|| format!("cannot write {}", out.display()))?;
-    println!("{} ({} ticks)", out.display(), columns.records());
+    super::out::line(format_args!("{} ({} ticks)", out.display(), columns.records()))?;
     Ok(super::exit::OK)
 }

@@ -4,6 +4,7 @@ use super::calibrate::{Calibration, calibrate};
 use super::{exit, settings};
 use crate::config::Config;
 use crate::control::cpu::{self, Cpus};
+use crate::control::log::Log;
 use crate::control::supervisor::{self, Engine, Outcome, Started};
 use crate::control::throttle::LogThrottle;
 use crate::device::Lifecycle;
@@ -22,6 +23,7 @@ use crate::servo::rt::{RtLine, RtOptions};
 use crate::servo::run::{self as servo, Ended};
 use anyhow::Context;
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tracing_subscriber::filter::FilterExt;
@@ -45,40 +47,51 @@ pub struct Args {
 /// # Errors
 /// A message for the user.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    start_log();
     let config = match &args.config {
         Some(path) => Config::load(path)?,
         None => Config::default(),
     };
+    let log = start_log(&config)?;
+    let ended = serve(&args, &config);
+    if let Err(error) = &ended {
+        // Said here, where a stderr that takes nothing holds up nobody.
+        log.line(format!("hapticd: {error:#}\n").into_bytes());
+    }
+    log.finish();
+    Ok(ended.unwrap_or(exit::FAILED))
+}
+
+fn serve(args: &Args, config: &Config) -> anyhow::Result<ExitCode> {
     let scene = match &config.scene.file {
         Some(path) => crate::scene::file::load(path, Limits::default())?.scene,
         None => Scene::default(),
     };
-    let engine = Local::new(&config)?;
-    Ok(match supervisor::run(&config, scene, Box::new(engine), args.debug_requests)? {
-        Outcome::Clean => exit::OK,
-        Outcome::Panicked => {
-            eprintln!("hapticd: a thread panicked; the force was taken away");
-            exit::FAILED
-        }
+    let engine = Local::new(config)?;
+    match supervisor::run(config, scene, Box::new(engine), args.debug_requests)? {
+        Outcome::Clean => Ok(exit::OK),
+        Outcome::Panicked => anyhow::bail!("a thread panicked; the force was taken away"),
         Outcome::Unconfirmed => {
-            eprintln!("hapticd: the servo did not confirm zero force; run `hapticd zero`");
-            exit::FAILED
+            anyhow::bail!("the servo did not confirm zero force; run `hapticd zero`")
         }
-    })
+    }
 }
 
 /// systemd adds the time itself; elsewhere a line without time is of little use.
-fn start_log() {
+fn start_log(config: &Config) -> anyhow::Result<Log> {
+    let cpus = Cpus::split(config.servo.core).map_err(anyhow::Error::msg)?;
+    // Not by way of std's stderr: its lock would make others wait for the one who writes.
+    let stderr = std::fs::File::from(std::io::stderr().as_fd().try_clone_to_owned()?);
+    let log = Log::start(move || cpus.leave_servo_alone(), stderr).context("cannot start the log")?;
     let filter = EnvFilter::try_from_env("HAPTICD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let colour = std::io::stderr().is_terminal();
-    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false).with_ansi(colour);
+    let lines = fmt::layer().with_writer(log.clone()).with_target(false).with_ansi(colour);
     let lines = match std::env::var_os("JOURNAL_STREAM") {
         Some(_) => lines.without_time().boxed(),
         None => lines.boxed(),
     };
-    let log = tracing_subscriber::registry().with(lines.with_filter(LogThrottle::default().and(filter)));
-    let _ = log.try_init();
+    let throttle = LogThrottle::telling(log.clone());
+    let _ = tracing_subscriber::registry().with(lines.with_filter(throttle.and(filter))).try_init();
+    Ok(log)
 }
 
 /// The device of the configuration and its servo.

@@ -3,7 +3,7 @@
 use super::demo::stats::{Quantiles, Stats};
 use super::progress::Bar;
 use super::simulation::Simulation;
-use super::{exit, fields, settings};
+use super::{exit, fields, out, settings};
 use crate::config::Config;
 use crate::device::registry::{OpenOptions, Registry};
 use crate::device::simulated::HandScript;
@@ -81,7 +81,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let limits = Limits { mesh_bytes: config.scene.memory_cap(), ..Limits::default() };
     let loaded = file::load(&args.scene, limits)?;
     for (name, report) in &loaded.imports {
-        println!("{name}: {report}");
+        out::line(format_args!("{name}: {report}"))?;
     }
     let servo = ServoConfig { budget_units: args.budget_units, ..settings::servo(&config) };
     let compiler = Arc::new(fields::compiler(&config));
@@ -89,7 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let simulation = Simulation::new(loaded.scene, &loaded.motions, compiler, device, servo, &bar);
     bar.finish();
     let mut simulation = simulation?;
-    fields::say(simulation.report());
+    fields::say(simulation.report())?;
 
     let mut recorder = match &args.out {
         Some(path) => Some(Recorder::create(path, &header(&args, &device_name))?),
@@ -117,7 +117,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         recorder.finish()?;
     }
     let summary = gather.finish(started.elapsed().as_secs_f64(), simulation.report().bytes);
-    print!("{summary}");
+    out::text(&summary)?;
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&summary)?;
         std::fs::write(path, text + "\n").with_context(|| path.display().to_string())?;

@@ -28,6 +28,8 @@ use std::time::{Duration, Instant};
 
 /// Longest line that a client reads, bytes.
 const MAX_LINE: usize = 64 << 20;
+/// Longest silence of a daemon, pings included, before it counts as hung; see [`Client::set_patience`].
+pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Notifications kept while an answer is waited for; the oldest go first.
 const MAX_NOTES: usize = 1024;
 
@@ -40,6 +42,17 @@ pub enum ClientError {
     /// The daemon said no.
     #[error("{}{}", .0.message, place(.0))]
     Refused(RpcError),
+    /// The daemon is there and says nothing.
+    #[error(
+        "hapticd at {path} has not answered for {seconds} s: it is stopped, hung or overloaded; see its log, and \
+         `hapticd zero` when a device may be pushing"
+    )]
+    Silent {
+        /// Its socket.
+        path: String,
+        /// How long.
+        seconds: f64,
+    },
     /// The connection failed.
     #[error("the connection to hapticd failed: {0}")]
     Io(#[from] io::Error),
@@ -61,6 +74,7 @@ pub struct Client {
     buffer: Vec<u8>,
     next: u64,
     notes: VecDeque<Notification>,
+    patience: Option<Duration>,
 }
 
 impl Client {
@@ -82,11 +96,26 @@ impl Client {
         role: Option<Role>,
         token: Option<&str>,
     ) -> Result<Self, ClientError> {
+        Self::connect_within(path, name, role, token, Some(PATIENCE))
+    }
+
+    /// As [`resume`](Self::resume), with another patience than [`PATIENCE`]; `None` waits for ever.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect); `Silent` when something is there that does not answer.
+    pub fn connect_within(
+        path: Option<&Path>,
+        name: &str,
+        role: Option<Role>,
+        token: Option<&str>,
+        patience: Option<Duration>,
+    ) -> Result<Self, ClientError> {
         let places = path.map_or_else(candidates, |p| vec![p.to_path_buf()]);
         let (mut tried, mut refused) = (Vec::new(), false);
         for place in places {
-            let mut stream = match UnixStream::connect(&place) {
+            let mut stream = match open(&place, patience) {
                 Ok(s) => s,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(silent(&place, patience)),
                 Err(e) => {
                     refused |= e.kind() == io::ErrorKind::PermissionDenied;
                     tried.push(format!("{}: {e}", place.display()));
@@ -96,11 +125,12 @@ impl Client {
             let hello = Hello { min: 1, max: 1, client: name.into(), token: token.map(str::to_owned), role };
             let mut buffer = Vec::new();
             send(&mut stream, 0, "hello", serde_json::to_value(&hello).unwrap_or_default(), None)?;
-            let line = read_line(&mut stream, &mut buffer, None)?
-                .ok_or_else(|| ClientError::Strange("no answer to hello".into()))?;
+            let until = patience.map(|p| Instant::now() + p);
+            let line = read_line(&mut stream, &mut buffer, until)?.ok_or_else(|| silent(&place, patience))?;
             let answer: Response = parse(&line)?;
             let welcome = serde_json::from_value(take(answer)?).map_err(strange)?;
-            return Ok(Self { stream, path: place, welcome, buffer, next: 1, notes: VecDeque::new() });
+            let notes = VecDeque::new();
+            return Ok(Self { stream, path: place, welcome, buffer, next: 1, notes, patience });
         }
         let cure = if refused {
             "join the socket's group: sudo usermod -aG GROUP USER (hapticd, where the service was installed as \
@@ -109,6 +139,12 @@ impl Client {
             "start one with `hapticd run`"
         };
         Err(ClientError::NoDaemon(format!("{}; {cure}", tried.join("; "))))
+    }
+
+    /// How long the daemon may be silent while an answer is waited for; `None` = for ever. Half of it without any line, and
+    /// it is pinged; a daemon that is alive answers that beside the longest build.
+    pub fn set_patience(&mut self, patience: Option<Duration>) {
+        self.patience = patience;
     }
 
     /// What the daemon said to the hello.
@@ -151,7 +187,10 @@ impl Client {
     pub fn start(&mut self, method: &str, params: Value, fd: Option<i32>) -> Result<u64, ClientError> {
         let id = self.next;
         self.next += 1;
-        send(&mut self.stream, id, method, params, fd)?;
+        send(&mut self.stream, id, method, params, fd).map_err(|e| match e {
+            ClientError::Io(e) if e.kind() == io::ErrorKind::WouldBlock => silent(&self.path, self.patience),
+            other => other,
+        })?;
         Ok(id)
     }
 
@@ -160,8 +199,18 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn finish(&mut self, id: u64) -> Result<Value, ClientError> {
+        let mut pinged = false;
         loop {
-            let Some(line) = read_line(&mut self.stream, &mut self.buffer, None)? else { continue };
+            let until = self.patience.map(|p| Instant::now() + p / 2);
+            let Some(line) = read_line(&mut self.stream, &mut self.buffer, until)? else {
+                if pinged {
+                    return Err(silent(&self.path, self.patience));
+                }
+                self.start("ping", serde_json::json!({}), None)?;
+                pinged = true;
+                continue;
+            };
+            pinged = false;
             if let Some(answer) = self.sort(&line)?
                 && (answer.id == Some(Id::Number(id)) || answer.id.is_none())
             {
@@ -288,6 +337,28 @@ impl Datagrams {
             }
         }
     }
+}
+
+fn silent(path: &Path, patience: Option<Duration>) -> ClientError {
+    let seconds = patience.unwrap_or_default().as_secs_f64();
+    ClientError::Silent { path: path.display().to_string(), seconds }
+}
+
+/// Connects; a daemon that takes no connections (its queue is full) is waited for no longer than `patience`, which holds
+/// for what is sent later, too. `WouldBlock` says that it was over.
+fn open(path: &Path, patience: Option<Duration>) -> io::Result<UnixStream> {
+    use nix::sys::socket::{
+        AddressFamily, SockFlag, SockType, UnixAddr, connect, setsockopt, socket, sockopt::SendTimeout,
+    };
+    let fd = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    if let Some(p) = patience {
+        // Zero would mean for ever.
+        let us = i64::try_from(p.as_micros()).unwrap_or(i64::MAX).max(1);
+        let time = nix::sys::time::TimeVal::new(us / 1_000_000, us % 1_000_000);
+        setsockopt(&fd, SendTimeout, &time)?;
+    }
+    connect(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(UnixStream::from(fd))
 }
 
 fn send(

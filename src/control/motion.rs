@@ -111,6 +111,32 @@ struct Stream {
     clock: ClockMap,
     delay_ns: u64,
     lease_ns: u64,
+    /// It moves something until then; 0 = it has not begun, or its stop was told.
+    until_ns: u64,
+}
+
+/// A stream that has stopped, by itself or with its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lapse {
+    /// Whose.
+    pub session: u64,
+    /// Which.
+    pub stream: u16,
+    /// What it moved last.
+    pub objects: Vec<u32>,
+}
+
+impl std::fmt::Display for Lapse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "stream {} of session {} stopped; ", self.stream, self.session)?;
+        let list: Vec<String> = self.objects.iter().take(8).map(u32::to_string).collect();
+        let more = if self.objects.len() > list.len() { " and more" } else { "" };
+        match list.len() {
+            0 => f.write_str("it moved nothing any more"),
+            1 => write!(f, "object {} stands still and its force ramps to zero", list.join("")),
+            _ => write!(f, "objects {}{more} stand still and their forces ramp to zero", list.join(", ")),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -130,6 +156,8 @@ pub struct MotionTable {
     streams: BTreeMap<(u64, u16), Stream>,
     sequence: u64,
     changed: bool,
+    /// Stopped with their sessions, not yet told.
+    ended: Vec<Lapse>,
 }
 
 impl MotionTable {
@@ -153,18 +181,43 @@ impl MotionTable {
     /// Opens the session's next free stream; `None` when it has [`MAX_STREAMS`].
     pub fn open(&mut self, session: u64, delay_ns: u64, lease_ns: u64) -> Option<u16> {
         let number = (1..=MAX_STREAMS as u16).find(|n| !self.streams.contains_key(&(session, *n)))?;
-        let stream = Stream { window: Window::default(), clock: ClockMap::default(), delay_ns, lease_ns };
+        let stream =
+            Stream { window: Window::default(), clock: ClockMap::default(), delay_ns, lease_ns, until_ns: 0 };
         self.streams.insert((session, number), stream);
         Some(number)
     }
 
     /// Ends a session's streams; the objects they moved stop where they are.
     pub fn close(&mut self, session: u64, now_ns: u64) {
+        let stop = |((s, n), stream): (&(u64, u16), &Stream)| {
+            (*s == session && stream.until_ns != 0).then(|| self.lapse((*s, *n)))
+        };
+        let ended: Vec<Lapse> = self.streams.iter().filter_map(stop).collect();
+        self.ended.extend(ended);
         self.streams.retain(|(s, _), _| *s != session);
         for t in self.tracks.values_mut().filter(|t| t.fed_by.is_some_and(|(s, _)| s == session)) {
             t.until_ns = t.until_ns.min(now_ns);
             self.changed = true;
         }
+    }
+
+    fn lapse(&self, key: (u64, u16)) -> Lapse {
+        let objects = self.tracks.values().filter(|t| t.fed_by == Some(key)).map(|t| t.object.id).collect();
+        Lapse { session: key.0, stream: key.1, objects }
+    }
+
+    /// The streams that have stopped since the last call, touched or not.
+    pub fn lapsed(&mut self, now_ns: u64) -> Vec<Lapse> {
+        let mut all = std::mem::take(&mut self.ended);
+        let over = |s: &Stream| s.until_ns != 0 && s.until_ns <= now_ns;
+        let keys: Vec<_> = self.streams.iter().filter(|(_, s)| over(s)).map(|(k, _)| *k).collect();
+        for key in keys {
+            all.push(self.lapse(key));
+            if let Some(s) = self.streams.get_mut(&key) {
+                s.until_ns = 0;
+            }
+        }
+        all
     }
 
     /// Takes an authenticated datagram.
@@ -193,6 +246,7 @@ impl MotionTable {
             }
             track.insert(header.time_ns, to_pose(p));
             track.until_ns = now_ns + stream.lease_ns;
+            stream.until_ns = track.until_ns;
             self.changed = true;
         }
         Fate::Taken { gap, late, stepped, strangers }

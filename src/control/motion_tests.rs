@@ -157,6 +157,27 @@ fn poses_survive_a_publish_but_not_another_object_in_the_same_place() {
 }
 
 #[test]
+fn each_stop_is_told_once_whatever_ended_it() {
+    let (mut t, s) = table();
+    let lapse = |session, stream, objects: &[u32]| Lapse { session, stream, objects: objects.to_vec() };
+    let idle = t.open(7, 0, 100 * MS).expect("a stream");
+    assert_eq!(t.lapsed(u64::MAX), [], "neither has begun");
+    // By silence.
+    t.feed(&header(s, 0, 0), &[at(10, 1.0)], 1000 * MS);
+    assert_eq!(t.lapsed(1099 * MS), []);
+    assert_eq!(t.lapsed(1100 * MS), [lapse(7, s, &[10])]);
+    assert_eq!(t.lapsed(2000 * MS), [], "once");
+    // It goes on, and stops again: with its session.
+    t.feed(&header(s, 1, 1000 * MS), &[at(10, 2.0)], 3000 * MS);
+    t.close(7, 3001 * MS);
+    assert_eq!(t.lapsed(3001 * MS), [lapse(7, s, &[10])]);
+    assert_eq!(t.lapsed(u64::MAX), [], "stream {idle} never moved anything");
+    let text = lapse(7, 1, &[10]).to_string();
+    assert_eq!(text, "stream 1 of session 7 stopped; object 10 stands still and its force ramps to zero");
+    assert!(lapse(7, 1, &[1; 20]).to_string().contains("and more"));
+}
+
+#[test]
 fn streams_are_limited() {
     let mut t = MotionTable::default();
     for _ in 0..MAX_STREAMS {

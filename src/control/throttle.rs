@@ -1,5 +1,6 @@
 //! Rate limit on log lines of one kind: a burst goes out at once, later ones are counted until the period is over.
 
+use super::log::Log;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,6 +43,15 @@ impl Throttle {
 #[derive(Debug, Default)]
 pub struct LogThrottle {
     kinds: Mutex<HashMap<Identifier, Throttle>>,
+    log: Option<Log>,
+}
+
+impl LogThrottle {
+    /// Tells that log how many lines were held back.
+    #[must_use]
+    pub fn telling(log: Log) -> Self {
+        Self { kinds: Mutex::default(), log: Some(log) }
+    }
 }
 
 impl<S: Subscriber> Filter<S> for LogThrottle {
@@ -55,7 +65,10 @@ impl<S: Subscriber> Filter<S> for LogThrottle {
         match kinds.entry(id).or_default().pass(Instant::now()) {
             Some(0) => true,
             Some(held) => {
-                eprintln!("hapticd: {held} lines like the next one were held back");
+                if let Some(log) = &self.log {
+                    let text = format!("hapticd: {held} lines like the next one were held back\n");
+                    log.line(text.into_bytes());
+                }
                 true
             }
             None => false,

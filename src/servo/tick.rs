@@ -220,10 +220,13 @@ impl Servo {
                 Wrench::ZERO
             }
         };
-        let zero = self.arming.zero(&situation, touch.touched > 0, touch.stopped);
+        let wrench = if self.arming.gain() > 0.0 { wrench } else { Wrench::ZERO };
+        // What stands still beside a stopped object keeps its force: only then is there a reason for none.
+        let stopped = touch.stopped && wrench == Wrench::ZERO;
+        let zero = self.arming.zero(&situation, touch.touched > 0, stopped);
         let stopping = self.end.flags.stopping() && self.arming.state() == ServoState::Idle;
         Command {
-            wrench: if self.arming.gain() > 0.0 { wrench } else { Wrench::ZERO },
+            wrench,
             stiffness: if touch.touched > 0 { coupling::translational(&felt.stiffness) } else { 0.0 },
             rendered,
             gain: self.arming.gain(),

@@ -155,6 +155,34 @@ fn stream(bench: &Bench, at: Vec3, lease_ms: u64) -> Box<MotionFrame> {
 }
 
 #[test]
+fn what_stands_still_beside_a_stopped_object_keeps_its_force() {
+    let (mut bench, _) = pressing();
+    let alone = norm(bench.last.force);
+    let moving =
+        SnapshotObject { motion: Some(0), ..object(2, floor(), Pose::translation(0.0, -0.1, 0.0), 1000.0) };
+    let parts = vec![object(1, floor(), Pose::identity(), 1000.0), moving];
+    bench.publish(scene(2, &sphere_tool(0.01), parts));
+    // A second floor rises through the first to the same height.
+    for k in 0..900 {
+        let y = -0.1 + 0.1 * (f64::from(k) / 600.0).min(1.0);
+        let mut frame = stream(&bench, Vec3::new(0.0, y, 0.0), 100);
+        frame.entries.iter_mut().flatten().for_each(|e| e.id = 2);
+        bench.handle.publish_motion(frame);
+        bench.handle.reclaim();
+        bench.step();
+    }
+    assert!(norm(bench.last.force) > 1.5 * alone, "{:?} {alone}", bench.last.force);
+    assert_eq!(bench.last.touched, 2);
+    // Its sender dies. There is a force at every moment, so no record gives a reason for none.
+    for _ in 0..300 {
+        let r = bench.step();
+        assert!(norm(r.force) >= alone * (1.0 - 1e-9), "{:?} {alone}", r.force);
+        assert_eq!(r.zero, ZeroReason::None);
+    }
+    assert!((norm(bench.last.force) - alone).abs() < 1e-6 * alone, "{:?} {alone}", bench.last.force);
+}
+
+#[test]
 fn a_stopped_stream_freezes_the_object_and_its_force_ramps_to_zero() {
     let puppet = Puppet::new(Vec3::new(0.0, 0.011, 0.0));
     let mut bench = Bench::new(Box::new(puppet.clone()), ServoConfig::default());
@@ -179,6 +207,8 @@ fn a_stopped_stream_freezes_the_object_and_its_force_ramps_to_zero() {
         assert!(norm(r.force) <= last + 1e-9);
         assert!(last - norm(r.force) <= force / 20.0 + 1e-9, "over at least 20 ms");
         last = norm(r.force);
+        let why = if last == 0.0 { ZeroReason::MotionStopped } else { ZeroReason::None };
+        assert_eq!(r.zero, why, "a reason if and only if there is no force");
         if last == 0.0 && down.is_none() {
             down = Some(k);
         }

@@ -1,12 +1,12 @@
 //! `ctl arm`: holds the force in the foreground, shows it, and gives it back on Ctrl-C.
 
 use super::{Manner, show};
-use crate::cli::exit;
+use crate::cli::{exit, out};
 use crate::control::client::Client;
 use crate::protocol::messages::{EventNote, TelemetryNote};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use serde_json::json;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -99,9 +99,8 @@ struct Seen {
 fn follow(client: &mut Client, m: &Manner, seconds: Option<f64>, armed: bool) -> anyhow::Result<Seen> {
     let until = seconds.map(|s| Instant::now() + Duration::from_secs_f64(s.clamp(0.0, 1e6)));
     let mut seen = Seen { peak: 0.0, lost: None };
-    let mut out = std::io::stdout();
     // On a terminal one line is rewritten; in a pipe every line stands.
-    let (start, end) = if out.is_terminal() && !m.json { ("\r\x1b[K", "") } else { ("", "\n") };
+    let (start, end) = if std::io::stdout().is_terminal() && !m.json { ("\r\x1b[K", "") } else { ("", "\n") };
     while !ENDED.load(Relaxed) && until.is_none_or(|u| Instant::now() < u) {
         let Some(note) = client.note(Duration::from_millis(100))? else { continue };
         match note.method.as_str() {
@@ -109,17 +108,17 @@ fn follow(client: &mut Client, m: &Manner, seconds: Option<f64>, armed: bool) ->
                 let t: TelemetryNote = serde_json::from_value(note.params)?;
                 seen.peak = seen.peak.max(t.peak_force);
                 let text = if m.json { serde_json::to_string(&t)? } else { show::line(&t.state) };
-                write!(out, "{start}{text}{end}")?;
-                out.flush()?;
+                out::text(format_args!("{start}{text}{end}"))?;
             }
             "event" => {
                 let e: EventNote = serde_json::from_value(note.params)?;
                 if m.json {
-                    writeln!(out, "{}", serde_json::to_string(&e)?)?;
+                    out::line(serde_json::to_string(&e)?)?;
                 } else {
                     eprintln!("{start}{}: {}", e.event, e.text);
                 }
-                let over = ["fault", "disarmed", "taken_over", "lease_lost", "motion_stopped", "shutdown"];
+                // A stopped motion stream takes away the force of what it moved, not the tool's.
+                let over = ["fault", "disarmed", "taken_over", "lease_lost", "shutdown"];
                 // A takeover disarms the owner before: that event comes to the new one, too.
                 let others = e.event == "disarmed" && owns(client)?;
                 if armed && over.contains(&e.event.as_str()) && !others {
@@ -131,7 +130,7 @@ fn follow(client: &mut Client, m: &Manner, seconds: Option<f64>, armed: bool) ->
         }
     }
     if end.is_empty() {
-        writeln!(out)?;
+        out::line("")?;
     }
     Ok(seen)
 }

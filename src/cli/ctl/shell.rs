@@ -51,7 +51,10 @@ pub(super) fn run(mut client: Client, json: bool) -> anyhow::Result<ExitCode> {
             let help = e.downcast_ref::<clap::Error>().is_some_and(|c| !c.use_stderr());
             failed |= !help;
             eprintln!("{}", format!("{e:#}").trim_end());
-            if matches!(e.downcast_ref::<ClientError>(), Some(ClientError::Io(_))) {
+            if matches!(
+                e.downcast_ref::<ClientError>(),
+                Some(ClientError::Io(_) | ClientError::Silent { .. })
+            ) {
                 return Ok(exit::FAILED);
             }
         }

@@ -7,9 +7,8 @@ use std::fmt::Write as _;
 
 /// Prints an answer: as it is, or readable.
 pub(super) fn answer(value: &Value, json: bool) -> anyhow::Result<()> {
-    use std::io::Write as _;
     let text = if json { format!("{value}\n") } else { readable(value) };
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    crate::cli::out::text(text)?;
     Ok(())
 }
 

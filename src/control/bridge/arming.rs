@@ -4,21 +4,21 @@
 //! named a period, while it sends something within it) and while the tokio side is alive. Whatever of these stops,
 //! the servo ramps to zero by itself.
 
-use super::{Reply, Request, State, Waiting, no_device, refusal};
+use super::{Reply, State, Waiting, no_device, refusal};
 use crate::protocol::rpc::{RpcError, codes};
 use crate::servo::handle::{Refusal, ServoCommand, monotonic_ns};
 use crate::servo::record::ServoState;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How far ahead each renewal reaches.
-const LEASE_NS: u64 = 250_000_000;
-/// How often it is renewed.
+/// How far each renewal reaches past the last sign of life of the tokio side: as long as a control plane may hang before
+/// the servo ramps down by itself. It is not what ends the force when a client goes: that is told at once. A lease near
+/// the time that a busy machine may keep these threads from running would take the force from living owners.
+const LEASE_NS: u64 = 1_000_000_000;
+/// How often it is renewed: twenty times within a lease.
 const RENEW_NS: u64 = 50_000_000;
-/// Silence of the tokio side after which nothing is renewed.
-const BEAT_MS: u64 = 1000;
-/// A takeover waits so long for the old owner's force to ramp down.
-const TAKEOVER_NS: u64 = 1_000_000_000;
+/// Whoever waits for a ramp to end waits so long.
+const RELEASE_NS: u64 = 1_000_000_000;
 
 /// A request to arm.
 pub struct Arm {
@@ -39,11 +39,20 @@ struct Owner {
     seen: bool,
 }
 
-/// The owner, and a takeover that waits for the ramp.
+/// A disarm that waits for the ramp.
+struct Release {
+    /// Whose force goes.
+    session: u64,
+    until_ns: u64,
+    reply: Reply<()>,
+}
+
+/// The owner, and who waits for the end of a ramp.
 #[derive(Default)]
 pub(super) struct Arming {
     owner: Option<Owner>,
     takeover: Option<(Arm, u64)>,
+    releases: Vec<Release>,
     renewed_ns: u64,
     in_flight: bool,
 }
@@ -65,6 +74,12 @@ impl State {
             return;
         }
         let holder = self.holder();
+        // Given back, or taken away; the ramp is not yet over.
+        let falling = holder != 0 && self.arming.owner.is_none() && !self.arming.in_flight;
+        if falling && self.arming.takeover.is_none() {
+            self.arming.takeover = Some((arm, monotonic_ns() + RELEASE_NS));
+            return;
+        }
         if holder == 0 || holder == arm.session {
             self.send_arm(arm);
             return;
@@ -80,13 +95,12 @@ impl State {
             outbox.note("event", &crate::protocol::messages::EventNote { event: "taken_over".into(), text });
         }
         self.arming.owner = None;
-        self.arming.takeover = Some((arm, monotonic_ns() + TAKEOVER_NS));
+        self.arming.takeover = Some((arm, monotonic_ns() + RELEASE_NS));
     }
 
     fn send_arm(&mut self, arm: Arm) {
         let command = ServoCommand::Arm { session: arm.session };
-        self.arming.in_flight = true;
-        self.command(command, Waiting::Arm(arm));
+        self.arming.in_flight = self.command(command, Waiting::Arm(arm));
     }
 
     pub(super) fn armed(&mut self, arm: Arm, result: Result<(), Refusal>) {
@@ -118,11 +132,47 @@ impl State {
             let _ = reply.send(Ok(()));
             return;
         };
-        // The flag first: it cannot be lost in a queue. Then a command, for the acknowledgement.
+        // The flag first: it cannot be lost in a queue. Then a command, whose acknowledgement says that it was seen; the
+        // answer follows when the ramp is over.
         servo.disarm();
         self.arming.owner = None;
         self.shared.owner.store(0, Relaxed);
-        self.handle(Request::Command(ServoCommand::Disarm, reply));
+        let whose = if holder == 0 { session } else { holder };
+        self.command(ServoCommand::Disarm, Waiting::Disarm(whose, reply));
+    }
+
+    /// The servo has seen the disarm.
+    pub(super) fn releasing(&mut self, session: u64, reply: Reply<()>) {
+        self.arming.releases.push(Release { session, until_ns: monotonic_ns() + RELEASE_NS, reply });
+    }
+
+    /// Without a servo there is no force: whoever waits for its end has it.
+    pub(super) fn release_all(&mut self) {
+        for r in self.arming.releases.drain(..) {
+            let _ = r.reply.send(Ok(()));
+        }
+        for (_, waiting) in self.waiting.drain() {
+            if let Waiting::Disarm(_, reply) = waiting {
+                let _ = reply.send(Ok(()));
+            }
+        }
+    }
+
+    fn finish_releases(&mut self, now: u64) {
+        let Some(servo) = &self.servo else { return };
+        let counters = servo.counters();
+        let on = matches!(counters.state(), ServoState::Armed | ServoState::Rendering);
+        let owner = if on { counters.owner.load(Relaxed) } else { 0 };
+        for r in std::mem::take(&mut self.arming.releases) {
+            if owner != r.session {
+                let _ = r.reply.send(Ok(()));
+            } else if now >= r.until_ns {
+                let text = "the force did not ramp down within 1 s; see `status`";
+                let _ = r.reply.send(Err(RpcError::new(codes::SERVO, text)));
+            } else {
+                self.arming.releases.push(r);
+            }
+        }
     }
 
     /// The session's connection has ended, or its lease has run out.
@@ -141,6 +191,7 @@ impl State {
     }
 
     pub(super) fn keep_lease(&mut self, now: u64) {
+        self.finish_releases(now);
         self.finish_takeover(now);
         let Some(servo) = &mut self.servo else { return };
         let held = servo.counters().owner.load(Relaxed);
@@ -149,7 +200,7 @@ impl State {
         if held == session {
             owner.seen = true;
         } else if owner.seen {
-            // Disarmed by the servo itself: a fault, a stopped motion stream.
+            // Disarmed by the servo itself: a fault, a lease that was renewed too late.
             self.arming.owner = None;
             self.shared.owner.store(0, Relaxed);
             return;
@@ -160,11 +211,12 @@ impl State {
             self.lose_owner(session);
             return;
         }
-        let beat_old = (now / 1_000_000).saturating_sub(self.shared.beat_ms.load(Relaxed)) > BEAT_MS;
-        if beat_old || now.saturating_sub(self.arming.renewed_ns) < RENEW_NS {
+        if now.saturating_sub(self.arming.renewed_ns) < RENEW_NS {
             return;
         }
-        if let Ok(id) = servo.send(ServoCommand::Lease { until_ns: now + LEASE_NS }) {
+        // Whether this thread hangs or the tokio side does: the lease ends as soon.
+        let until_ns = self.shared.beat_ms.load(Relaxed) * 1_000_000 + LEASE_NS;
+        if let Ok(id) = servo.send(ServoCommand::Lease { until_ns }) {
             self.waiting.insert(id, Waiting::Nobody);
             self.arming.renewed_ns = now;
         }
@@ -183,7 +235,7 @@ impl State {
         if free {
             self.send_arm(arm);
         } else {
-            let text = "the old owner's force did not ramp down within 1 s";
+            let text = "the force of whoever had it did not ramp down within 1 s";
             let _ = arm.reply.send(Err(RpcError::new(codes::SERVO, text)));
         }
     }

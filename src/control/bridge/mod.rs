@@ -211,6 +211,8 @@ pub fn spawn(options: BridgeOptions) -> std::io::Result<(Bridge, std::thread::Jo
 enum Waiting {
     Plain(Reply<()>),
     Arm(arming::Arm),
+    /// Whose force goes.
+    Disarm(u64, Reply<()>),
     Limits([f64; 3], Reply<LimitsNow>),
     Nobody,
 }
@@ -267,6 +269,11 @@ impl State {
             let now = monotonic_ns();
             self.answer();
             self.keep_lease(now);
+            for lapse in self.motion.lapsed(now) {
+                let text = lapse.to_string();
+                tracing::info!(event = "motion_stopped", "{text}");
+                self.all.broadcast("motion_stopped", &text);
+            }
             if let Some(servo) = &mut self.servo {
                 if let Some(frame) = self.motion.frame() {
                     servo.publish_motion(frame);
@@ -294,6 +301,7 @@ impl State {
             Request::Detach => {
                 self.servo = None;
                 self.flags = None;
+                self.release_all();
                 self.arming = arming::Arming::default();
                 self.waiting.clear();
                 self.shared.owner.store(0, Relaxed);
@@ -307,7 +315,7 @@ impl State {
             Request::Close(id) => self.close(id),
             Request::Arm(arm) => self.arm(arm),
             Request::Disarm { session, any, reply } => self.disarm(session, any, reply),
-            Request::Command(command, reply) => self.command(command, Waiting::Plain(reply)),
+            Request::Command(command, reply) => drop(self.command(command, Waiting::Plain(reply))),
             Request::Limits { force, torque, velocity, reply } => {
                 let [f, t, v] = self.limits;
                 let lower = |now: f64, wanted: Option<f64>| wanted.map_or(now, |w| w.min(now));
@@ -373,16 +381,21 @@ impl State {
         self.lose_owner(id);
     }
 
-    fn command(&mut self, command: ServoCommand, waiting: Waiting) {
+    /// Sends a command; false, and the answer is given, when it cannot be sent.
+    fn command(&mut self, command: ServoCommand, waiting: Waiting) -> bool {
         let Some(servo) = &mut self.servo else {
             waiting.refuse(no_device());
-            return;
+            return false;
         };
         match servo.send(command) {
             Ok(id) => {
                 self.waiting.insert(id, waiting);
+                true
             }
-            Err(full) => waiting.refuse(RpcError::new(codes::LIMIT, full.to_string())),
+            Err(full) => {
+                waiting.refuse(RpcError::new(codes::LIMIT, full.to_string()));
+                false
+            }
         }
     }
 
@@ -394,6 +407,7 @@ impl State {
             let Some(waiting) = self.waiting.remove(&ack.id) else { continue };
             match (waiting, ack.result) {
                 (Waiting::Arm(arm), result) => self.armed(arm, result),
+                (Waiting::Disarm(session, reply), Ok(())) => self.releasing(session, reply),
                 (Waiting::Limits(new, reply), Ok(())) => {
                     self.limits = new;
                     let [force, torque, velocity] = new;
@@ -413,7 +427,7 @@ impl State {
 impl Waiting {
     fn refuse(self, e: RpcError) {
         match self {
-            Self::Plain(reply) => drop(reply.send(Err(e))),
+            Self::Plain(reply) | Self::Disarm(_, reply) => drop(reply.send(Err(e))),
             Self::Arm(arm) => drop(arm.reply.send(Err(e))),
             Self::Limits(_, reply) => drop(reply.send(Err(e))),
             Self::Nobody => {}

@@ -90,12 +90,16 @@ impl Telemetry {
         if on(r.state) != on(state) && before.is_some() {
             match on(r.state) {
                 true => changes.push(("armed", format!("armed at tick {}", r.tick))),
-                false => changes.push(("disarmed", format!("{} at tick {}", names::zero(r.zero), r.tick))),
+                false => {
+                    let why = match r.zero {
+                        ZeroReason::LeaseLost => {
+                            " (the daemon could not renew the lease in time: the machine is too busy)"
+                        }
+                        _ => "",
+                    };
+                    changes.push(("disarmed", format!("{}{why} at tick {}", names::zero(r.zero), r.tick)));
+                }
             }
-        }
-        let motion_stopped = |z: ZeroReason| z == ZeroReason::MotionStopped;
-        if motion_stopped(r.zero) && !before.is_some_and(|b| motion_stopped(b.zero)) {
-            changes.push(("motion_stopped", format!("a motion stream stopped at tick {}", r.tick)));
         }
         for (bit, event) in [(FLAG_CONTACT_BEGIN, "contact_begin"), (FLAG_CONTACT_END, "contact_end")] {
             if r.flags & bit != 0 {
