@@ -10,7 +10,8 @@
 use super::cover::covering_radius;
 use super::nearest::PointGrid;
 use super::order::{Order, ranks};
-use super::{Level, PATCHES, PointShell, UNSORTED};
+use super::tree::Tree;
+use super::{FAR, Level, PATCHES, PointShell, ROUND_UP, UNSORTED};
 use crate::geometry::simd::LANES;
 use crate::geometry::{Point, TriMesh, Vec3};
 use rand_pcg::Pcg64Mcg;
@@ -336,16 +337,12 @@ impl<'a> Rounds<'a> {
             ball_radius,
             total_area: levels.last().and_then(|l| l.sum.last().copied()).unwrap_or(0.0),
             patch,
+            tree: Tree::new(&points, &ends),
             rank: ranks(&ends),
             levels,
         }
     }
 }
-
-/// Coordinate of the padding points, m.
-const FAR: f32 = 1e9;
-/// Covers the rounding of positions to f32.
-const ROUND_UP: f64 = 1.0 + 1e-6;
 
 impl Level {
     fn new(len: usize, weights: &[f64], covering_radius: f64) -> Self {
@@ -361,7 +358,7 @@ impl Level {
 }
 
 /// A nearly smallest ball around the points: steps towards the farthest point (Badoiu and Clarkson 2003).
-fn ball(points: &[Point]) -> (Point, f64) {
+pub(super) fn ball(points: &[Point]) -> (Point, f64) {
     let first = points.first().copied().unwrap_or_default();
     let (low, high) = points.iter().fold((first, first), |(l, h), p| (l.inf(p), h.sup(p)));
     let mut centre = nalgebra::center(&low, &high);

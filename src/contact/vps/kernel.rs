@@ -12,6 +12,7 @@
     )
 )]
 
+use super::tree::Tier;
 use super::{PATCHES, PointShell, UNSORTED};
 use crate::geometry::field::block::{Cells, Grid, Spot};
 use crate::geometry::simd::{LANES, Simd, SimdLevel, dispatch};
@@ -42,6 +43,11 @@ pub(super) struct Job<'a> {
     pub(super) t: f32,
     /// The level granted in part, if any.
     pub(super) partial: Partial,
+    /// The depth at a point exceeds that at another by at most their distance plus this, m.
+    pub(super) margin: f32,
+    /// And by at most their distance times `steep` plus `rounding` (m).
+    pub(super) steep: f32,
+    pub(super) rounding: f32,
 }
 
 /// A level of which only some blocks are granted: those of the lowest ranks, the last of them with fading weight, so
@@ -139,6 +145,17 @@ impl Sums {
         }
     }
 
+    /// As long as nothing touches, balls whose depth at the centre plus the radius exceeds this matter too, m: they may
+    /// hold the nearest point. It is wanted as well as the field knows it only: with d the true depth, which changes by at
+    /// most the distance, D that of the field and e its error, d(x) <= d(c) + r <= D(c) + r + e, so balls up to the best D
+    /// seen leave the bound best + e as it is. Infinite once something touches.
+    pub(super) fn nearest(&self) -> f32 {
+        if self.touched {
+            return f32::INFINITY;
+        }
+        self.deepest.iter().fold(f32::NEG_INFINITY, |m, &v| if v > m { v } else { m })
+    }
+
     /// Keeps the deepest point of each patch. Behind the unsorted start a block lies together, in one patch.
     #[inline(always)]
     fn note_deepest<S: Simd>(&mut self, s: S, shell: &PointShell, block: usize, depth: S::F, bits: u16) {
@@ -171,6 +188,94 @@ impl Sums {
     }
 }
 
+/// Which of the balls `first..first + n` (at most 16) may touch, or have a depth at the centre plus the radius above
+/// `nearest`: bit i for ball `first + i`.
+///
+/// With the names of [`Sums::nearest`], D(x) <= d(x) + e <= D(c) + r + 2e; and as neighbouring nodes differ by at most a
+/// cell (and what quantisation and bricks add), D changes by at most the square root of 3 times the distance. Outside the grid both hold as well: there D bounds d
+/// from above, and the nearest point of the box moves no farther than x.
+pub(super) fn over(
+    level: SimdLevel,
+    job: &Job<'_>,
+    tier: &Tier,
+    first: usize,
+    n: usize,
+    nearest: f32,
+) -> u16 {
+    dispatch!(level, ball_bits(job: &Job<'_>, tier: &Tier, first: usize, n: usize, nearest: f32) -> u16)
+}
+
+/// [`over`], with nothing nearest wanted and balls twice as large: all below which [`soft_count`] may count something.
+pub(super) fn about(level: SimdLevel, job: &Job<'_>, tier: &Tier, first: usize, n: usize) -> u16 {
+    dispatch!(level, wide_bits(job: &Job<'_>, tier: &Tier, first: usize, n: usize) -> u16)
+}
+
+#[inline(always)]
+fn wide_bits<S: Simd>(s: S, job: &Job<'_>, tier: &Tier, first: usize, n: usize) -> u16 {
+    let Some((depth, radius)) = ball_depths(s, job, tier, first) else { return 0 };
+    let bits = s.gt_bits(touch_reach(s, job, depth, s.add(radius, radius)), s.splat(0.0));
+    if n < LANES { bits & ((1 << n) - 1) } else { bits }
+}
+
+#[inline(always)]
+fn ball_bits<S: Simd>(s: S, job: &Job<'_>, tier: &Tier, first: usize, n: usize, nearest: f32) -> u16 {
+    let Some((depth, radius)) = ball_depths(s, job, tier, first) else { return 0 };
+    let mut bits = s.gt_bits(touch_reach(s, job, depth, radius), s.splat(0.0));
+    if nearest < f32::INFINITY {
+        bits |= s.gt_bits(s.add(depth, radius), s.splat(nearest));
+    }
+    if n < LANES { bits & ((1 << n) - 1) } else { bits }
+}
+
+/// How many of the balls `first..first + n` (at most 16) may touch, or nearly: one that just may not counts little less
+/// than one, one that is its radius away from that nothing. So the number is continuous in the pose, and never too small.
+pub(super) fn soft_count(level: SimdLevel, job: &Job<'_>, tier: &Tier, first: usize, n: usize) -> f32 {
+    let mut part = [0.0; LANES];
+    let out = &mut part;
+    dispatch!(level, ball_parts(job: &Job<'_>, tier: &Tier, first: usize, out: &mut [f32; LANES]));
+    part.iter().take(n).sum()
+}
+
+#[inline(always)]
+fn ball_parts<S: Simd>(s: S, job: &Job<'_>, tier: &Tier, first: usize, out: &mut [f32; LANES]) {
+    let Some((depth, radius)) = ball_depths(s, job, tier, first) else { return };
+    let reach = s.add(touch_reach(s, job, depth, radius), radius);
+    let part = s.div(reach, s.max(radius, s.splat(f32::MIN_POSITIVE)));
+    s.store(s.min(s.max(part, s.splat(0.0)), s.splat(1.0)), out);
+}
+
+/// The largest depth that the balls may reach, m.
+#[inline(always)]
+fn touch_reach<S: Simd>(s: S, job: &Job<'_>, depth: S::F, radius: S::F) -> S::F {
+    let steep = s.add(s.mul(radius, s.splat(job.steep)), s.splat(job.rounding));
+    s.add(depth, s.min(s.add(radius, s.splat(job.margin)), steep))
+}
+
+/// Depth at the centres of sixteen balls, and their radii, m.
+#[inline(always)]
+fn ball_depths<S: Simd>(s: S, job: &Job<'_>, tier: &Tier, first: usize) -> Option<(S::F, S::F)> {
+    let (x, y) = (sixteen(&tier.x, first)?, sixteen(&tier.y, first)?);
+    let (z, radius) = (sixteen(&tier.z, first)?, s.load(sixteen(&tier.radius, first)?));
+    let u = to_grid(s, job, [s.load(x), s.load(y), s.load(z)]);
+    Some((Cells::look_up(s, &job.grid, u).depth(s), radius))
+}
+
+#[inline(always)]
+fn sixteen(column: &[f32], first: usize) -> Option<&[f32; LANES]> {
+    column.get(first..)?.first_chunk()
+}
+
+/// Grid coordinates of points of the tool.
+#[inline(always)]
+fn to_grid<S: Simd>(s: S, job: &Job<'_>, r: [S::F; 3]) -> [S::F; 3] {
+    let m = &job.to_grid;
+    [
+        affine(s, [m[0], m[1], m[2]], r, job.offset[0]),
+        affine(s, [m[3], m[4], m[5]], r, job.offset[1]),
+        affine(s, [m[6], m[7], m[8]], r, job.offset[2]),
+    ]
+}
+
 /// Visits `blocks` (at most [`CHUNK`]).
 pub(super) fn visit(level: SimdLevel, job: &Job<'_>, blocks: &[u32], sums: &mut Sums) {
     dispatch!(level, run(job: &Job<'_>, blocks: &[u32], sums: &mut Sums));
@@ -190,12 +295,7 @@ fn run<S: Simd>(s: S, job: &Job<'_>, blocks: &[u32], sums: &mut Sums) {
             let block = block as usize;
             let (Some(x), Some(y), Some(z)) = (xs.get(block), ys.get(block), zs.get(block)) else { break };
             let r = [s.load(x), s.load(y), s.load(z)];
-            let m = &job.to_grid;
-            let u = [
-                affine(s, [m[0], m[1], m[2]], r, job.offset[0]),
-                affine(s, [m[3], m[4], m[5]], r, job.offset[1]),
-                affine(s, [m[6], m[7], m[8]], r, job.offset[2]),
-            ];
+            let u = to_grid(s, job, r);
             job.grid.place(s, u, &mut sums.spots[step % SPOTS]);
         }
         // One step later the stores of `place` have reached the cache.

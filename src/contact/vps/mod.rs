@@ -8,6 +8,7 @@ mod kernel;
 mod nearest;
 mod order;
 mod query;
+mod tree;
 mod weights;
 
 pub use build::{Density, ShellError, ShellParams};
@@ -78,7 +79,14 @@ pub struct PointShell {
     pub(crate) rank: Vec<u32>,
     /// Weights of ever longer prefixes; the last holds all points.
     pub(crate) levels: Vec<Level>,
+    /// Balls around the points, for leaving out what cannot touch.
+    pub(crate) tree: tree::Tree,
 }
+
+/// Coordinate of the padding points, m.
+const FAR: f32 = 1e9;
+/// Covers the rounding of positions to f32.
+const ROUND_UP: f64 = 1.0 + 1e-6;
 
 impl PointShell {
     /// Bytes held on the heap.
@@ -87,6 +95,7 @@ impl PointShell {
         columns.iter().map(|c| 4 * c.capacity()).sum::<usize>()
             + self.patch.capacity()
             + 4 * self.rank.capacity()
+            + self.tree.bytes()
             + self.levels.iter().map(|l| 4 * l.area.capacity() + 8 * l.sum.capacity()).sum::<usize>()
     }
 

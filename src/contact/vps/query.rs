@@ -18,7 +18,8 @@
     )
 )]
 
-use super::kernel::{CHUNK, Job, Sums, visit};
+use super::kernel::{Job, Sums};
+use super::tree::{self, Plan};
 use super::weights::Weights;
 use super::{Level, PointShell};
 use crate::contact::stiffness::{positive_part, rotated};
@@ -29,8 +30,8 @@ use crate::geometry::simd::{LANES, level};
 use crate::geometry::{Point, Pose, Twist, Vec3, Wrench};
 use nalgebra::Matrix6;
 
-/// Points visited for the distance when the bounding ball alone shows that nothing touches.
-const FAR_POINTS: usize = 2048;
+/// Part of the budget that is planned with: parts of a level differ in how much of them may touch.
+const SLACK: (usize, usize) = (4, 5);
 
 /// Answers with the shell's points. Real-time safe: no allocation, no panic.
 pub(crate) fn query(q: &Query<'_>, shell: &PointShell, field: &Field, budget: Budget<'_>) -> Contact {
@@ -46,86 +47,51 @@ pub(crate) fn query(q: &Query<'_>, shell: &PointShell, field: &Field, budget: Bu
     if gap.least > 2.0 * shell.ball_radius {
         return Contact { depth_bounds: Some(gap.bounds()), work: 1, need: 1, ..Contact::none(None) };
     }
-    let need = if gap.least > 0.0 { all.min(FAR_POINTS) } else { all };
-    let granted = if budget.units == 0 { need } else { need.min(budget.units as usize) };
-    // Whole blocks, at least one.
-    let granted = if granted < all { (granted / LANES * LANES).max(LANES).min(all) } else { all };
-
-    let weights = Weights::new(shell, granted);
-    let job = job(q, shell, field, grid, &relative, &weights);
-    let blocks = weights.last_block(granted);
+    let simd = level();
     let mut sums = Sums::new();
-    let (done, counted, deadline_hit) = go_through(&job, shell, blocks, budget, &mut sums);
-    let visited = weights.visited(shell, done).min(granted);
+    let everything = Weights::new(shell, all);
+    let whole = job(q, shell, field, grid, &relative, &everything);
+    let units = if budget.units == 0 { usize::MAX } else { budget.units as usize };
+    // What may touch has to fit, else so much of the levels that their part of it does.
+    let plan = if units < all {
+        tree::plan(simd, &whole, units / SLACK.1 * SLACK.0)
+    } else {
+        Plan { granted: all, may_touch: 0 }
+    };
+    let passed = || budget.deadline.is_some_and(|d| d.passed());
+    let with_slack = |points: usize| (points.max(LANES) / SLACK.0 + 1).saturating_mul(SLACK.1).min(all);
+    let (weights, walk, need);
+    if plan.granted >= all {
+        walk = tree::walk(simd, &whole, all.div_ceil(LANES), units, passed, &mut sums);
+        need = with_slack(walk.visited);
+        weights = everything;
+    } else {
+        weights = Weights::new(shell, plan.granted);
+        let part = job(q, shell, field, grid, &relative, &weights);
+        walk = tree::walk(simd, &part, weights.last_block(plan.granted), units, passed, &mut sums);
+        need = with_slack(plan.may_touch.max(walk.visited));
+    }
+    // Points that were visited or cannot matter.
+    let seen = weights.visited(shell, walk.done).min(all);
 
     let deepest = largest(&sums.deepest);
     let mut contact = Contact {
-        work: visited as u32,
+        work: walk.visited as u32,
         need: need as u32,
-        complete: visited >= need,
-        deadline_hit,
+        complete: seen >= all,
+        deadline_hit: walk.late,
         ..Contact::none((deepest <= 0.0 && deepest.is_finite()).then_some(-deepest))
     };
-    contact.depth_bounds =
-        Some(depth_bounds(&sums, covering(shell, visited), error).intersect(&gap.bounds()));
+    contact.depth_bounds = Some(depth_bounds(&sums, covering(shell, seen), error).intersect(&gap.bounds()));
     if sums.touched {
         contact.touching = true;
         contact.depth = deepest;
         contact.distance = Some(0.0);
-        let factor = weights.factor(shell, counted);
+        let factor = weights.factor(shell, walk.counted);
         respond(&mut contact, q, shell, &sums, factor);
         list_points(&mut contact, q, shell, &sums, &weights, factor);
     }
     contact
-}
-
-/// Visits blocks until the end or the deadline. Returns the end of what was visited, the end of what `sums.total`
-/// holds, and whether it was the deadline. A level cut by the deadline covers one side of the tool only, so the sums
-/// then go back to the end of the last whole level.
-fn go_through(
-    job: &Job<'_>,
-    shell: &PointShell,
-    blocks: usize,
-    budget: Budget<'_>,
-    sums: &mut Sums,
-) -> (usize, usize, bool) {
-    let simd = level();
-    let mut ends = shell.levels.iter().map(|l| l.len / LANES);
-    let mut next_end = ends.next().unwrap_or(blocks);
-    // Copies are taken where they can matter only.
-    let mut whole = budget.deadline.map(|_| (0, sums.total));
-    let mut chunk = [0u32; CHUNK];
-    let mut done = 0;
-    while done < blocks {
-        while next_end <= done {
-            if let Some(whole) = &mut whole
-                && next_end == done
-            {
-                *whole = (done, sums.total);
-            }
-            next_end = ends.next().unwrap_or(usize::MAX);
-        }
-        if done > 0 && budget.deadline.is_some_and(|d| d.passed()) {
-            return match whole {
-                Some((end, total)) if end > 0 => {
-                    sums.total = total;
-                    (done, end, true)
-                }
-                _ => (done, done, true),
-            };
-        }
-        let end = if whole.is_some() { blocks.min(next_end) } else { blocks };
-        let mut n = 0;
-        while n < CHUNK && done < end {
-            if job.partial.weight(shell, done) > 0.0 {
-                chunk[n] = done as u32;
-                n += 1;
-            }
-            done += 1;
-        }
-        visit(simd, job, &chunk[..n], sums);
-    }
-    (done, done, false)
 }
 
 /// What the ball around the tool says about the distance, m.
@@ -171,6 +137,8 @@ fn job<'a>(
     let offset = (relative.translation.vector - field.origin.coords) * per_cell;
     let twist = relative_twist(q);
     let f = |v: f64| v as f32;
+    // Of a ball's transformed centre.
+    let rounding = 1e-6 * (shell.bound_radius + relative.translation.vector.norm());
     let (pressure, damping) = per_area(q.material);
     let blocks = |l: Option<&'a Level>| l.map_or(&[][..], |l| l.area.as_chunks::<LANES>().0);
     Job {
@@ -187,6 +155,9 @@ fn job<'a>(
         blend_until: weights.coarse.map_or(0, |l| l.len / LANES),
         t: f(weights.t),
         partial: weights.partial,
+        margin: f(2.0 * field.sample_error() + rounding),
+        steep: f(3f64.sqrt() * (1.01 + (f64::from(field.scale) + 2.0 * field.coarse_error()) * per_cell)),
+        rounding: f(rounding + f64::from(field.scale)),
     }
 }
 
