@@ -443,7 +443,7 @@ fn what_the_tree_leaves_out_cannot_touch() {
     let tool = shell(&shapes::torus(0.02, 0.007, 96, 48), 12_000);
     let ToolShape::Shell(points) = &tool else { panic!("a shell") };
     for (object, reach) in [(round(), 0.065), (floor(), 0.045)] {
-        let ObjectShape::Field(field) = &object;
+        let ObjectShape::Field(field) = &object else { panic!("a field") };
         let (mut touched, mut apart, mut spared) = (0, 0, 0);
         for k in 0..120u32 {
             let r = |n: u32| {
