@@ -122,7 +122,7 @@ pub(crate) fn pack(
         cells.place(i, id, room);
         filled += 4.0 / 3.0 * std::f64::consts::PI * f64::from(room).powi(3);
         primaries.push((cells.centre(i), room));
-        if id % 1024 == 0 {
+        if id.is_multiple_of(1024) {
             if progress.cancelled() {
                 return Err(PackingError::Cancelled);
             }

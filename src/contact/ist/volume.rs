@@ -196,7 +196,8 @@ fn open<S: Simd>(
     let mut steps = 0u32;
     while top > 0 {
         steps += 1;
-        if steps % STEPS_A_LOOK == 0 && !found.deadline_hit && deadline.is_some_and(Deadline::passed) {
+        if steps.is_multiple_of(STEPS_A_LOOK) && !found.deadline_hit && deadline.is_some_and(Deadline::passed)
+        {
             // What waits is still looked at, but nothing more is opened.
             found.deadline_hit = true;
             limit = f32::INFINITY;
