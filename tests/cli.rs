@@ -208,6 +208,54 @@ fn a_full_standard_output_is_an_error_and_no_panic() {
     }
 }
 
+/// What is no regular file is refused at once as a mesh, never waited for and never read without end.
+#[test]
+fn no_mesh_comes_from_a_pipe_a_device_or_a_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    nix::unistd::mkfifo(&at("fifo.stl"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", at("zero.stl")).unwrap();
+    std::fs::create_dir(at("dir.stl")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(at("socket.stl")).unwrap();
+    for name in ["fifo.stl", "zero.stl", "dir.stl", "socket.stl"] {
+        let scene =
+            format!("[materials.m]\nstiffness_n_m = 500.0\n[meshes.x]\nfile = \"{name}\"\nunit = \"m\"\n");
+        std::fs::write(at("scene.toml"), scene).unwrap();
+        let file = at(name).to_str().unwrap().to_owned();
+        let scene = at("scene.toml").to_str().unwrap().to_owned();
+        for args in [&["inspect", "--unit", "m", &file][..], &["simulate", &scene, "--seconds", "0.01"]] {
+            let out = hapticd(args);
+            let said = text(&out.stderr);
+            assert_eq!(out.status.code(), Some(1), "{args:?}: {said}");
+            assert!(said.contains(name), "{args:?}: {said}");
+            let socket = name == "socket.stl" && said.contains("No such device");
+            assert!(socket || said.contains("not a regular file"), "{args:?}: {said}");
+        }
+    }
+}
+
+/// A configuration that cannot be used has an exit code of its own, by which the unit does not start `run` again.
+#[test]
+fn a_wrong_configuration_ends_run_with_code_78() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("c.toml");
+    let name = file.to_str().unwrap();
+    for wrong in [
+        "nonsense",
+        "[device]\nnam = 1\n",
+        "[scene]\nfile = \"absent.toml\"\n",
+        "[device]\nhand = \"absent\"\n",
+    ] {
+        std::fs::write(&file, wrong).unwrap();
+        let out = hapticd(&["run", "--config", name]);
+        assert_eq!(out.status.code(), Some(78), "{wrong}: {}", text(&out.stderr));
+        assert!(text(&out.stderr).starts_with("hapticd: "), "{}", text(&out.stderr));
+    }
+    let unit =
+        std::fs::read_to_string(format!("{}/systemd/hapticd.service", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    assert!(unit.lines().any(|l| l == "RestartPreventExitStatus=78"));
+}
+
 /// Counts, not times: the machine may be busy and need not grant any privilege.
 #[test]
 fn demo_runs_and_its_summary_has_the_keys() {

@@ -145,8 +145,8 @@ fn execute(client: &mut Client, context: &Manner, command: Command) -> anyhow::R
         Command::Scene => client.call("scene", json!({}))?,
         Command::Material(a) => client.call("material.set", a.params(context.keep))?,
         Command::Load(a) => {
-            let file =
-                std::fs::File::open(&a.file).with_context(|| format!("cannot open {}", a.file.display()))?;
+            let file = crate::config::open_regular(&a.file)
+                .with_context(|| format!("cannot open {}", a.file.display()))?;
             let id = client.start(
                 "mesh.load",
                 a.params(context.keep)?,

@@ -12,6 +12,9 @@ pub const USAGE: u8 = 2;
 /// Code for "done, but something was found to be degraded, or was refused".
 pub const FINDINGS: u8 = 3;
 
+/// Code of `run` for a configuration that cannot be used: EX_CONFIG of sysexits.h. The unit does not start it again.
+pub const CONFIG: u8 = 78;
+
 /// [`FINDINGS`] as an exit code.
 #[must_use]
 pub fn findings() -> ExitCode {

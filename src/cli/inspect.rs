@@ -162,9 +162,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let name = path.display();
-    let file = std::fs::File::open(path).with_context(|| format!("{name}: cannot open"))?;
+    let file = crate::config::open_regular(path).with_context(|| format!("{name}: cannot open"))?;
     let meta = file.metadata().with_context(|| format!("{name}: cannot read its size"))?;
-    anyhow::ensure!(!meta.is_dir(), "{name}: is a directory");
     anyhow::ensure!(
         meta.len() <= MAX_FILE,
         "{name}: {} bytes, more than the limit of {MAX_FILE}",

@@ -29,6 +29,7 @@ Exit codes:
   1  failed; the reason stands on stderr
   2  wrong arguments
   3  done, but something was found to be degraded or was refused (doctor, inspect --strict)
+  78 run: the configuration, or a file that it names, cannot be used
 
 First steps:
   hapticd demo      touch a mesh on the simulated device, no hardware needed

@@ -47,12 +47,16 @@ pub struct Args {
 /// # Errors
 /// A message for the user.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let config = match &args.config {
-        Some(path) => Config::load(path)?,
-        None => Config::default(),
+    let (config, scene, engine) = match prepare(&args) {
+        Ok(ready) => ready,
+        Err(error) => {
+            // Another try would meet the same: a code of its own, so that the service is not started again and again.
+            eprintln!("hapticd: {error:#}");
+            return Ok(ExitCode::from(exit::CONFIG));
+        }
     };
     let log = start_log(&config)?;
-    let ended = serve(&args, &config);
+    let ended = serve(&config, scene, engine, args.debug_requests);
     if let Err(error) = &ended {
         // Said here, where a stderr that takes nothing holds up nobody.
         log.line(format!("hapticd: {error:#}\n").into_bytes());
@@ -61,13 +65,22 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ended.unwrap_or(exit::FAILED))
 }
 
-fn serve(args: &Args, config: &Config) -> anyhow::Result<ExitCode> {
+/// Everything that the configuration names.
+fn prepare(args: &Args) -> anyhow::Result<(Config, Scene, Local)> {
+    let config = match &args.config {
+        Some(path) => Config::load(path)?,
+        None => Config::default(),
+    };
     let scene = match &config.scene.file {
         Some(path) => crate::scene::file::load(path, Limits::default())?.scene,
         None => Scene::default(),
     };
-    let engine = Local::new(config)?;
-    match supervisor::run(config, scene, Box::new(engine), args.debug_requests)? {
+    let engine = Local::new(&config)?;
+    Ok((config, scene, engine))
+}
+
+fn serve(config: &Config, scene: Scene, engine: Local, debug: bool) -> anyhow::Result<ExitCode> {
+    match supervisor::run(config, scene, Box::new(engine), debug)? {
         Outcome::Clean => Ok(exit::OK),
         Outcome::Panicked => anyhow::bail!("a thread panicked; the force was taken away"),
         Outcome::Unconfirmed => {

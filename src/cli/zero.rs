@@ -85,12 +85,12 @@ fn page(name: &str, path: &Path, dry_run: bool) -> anyhow::Result<ExitCode> {
     if dry_run {
         return Ok(if before.wrench_at(now) == Wrench::ZERO { exit::OK } else { exit::FAILED });
     }
-    if after.is_zero() {
+    if after.is_zero() && !Probe::is_held(path).unwrap_or(false) {
         tell(format_args!("{name}: zero commanded"));
         Ok(exit::OK)
     } else {
         tell(format_args!(
-            "{name}: zero commanded, but process {} goes on writing: stop it first",
+            "{name}: zero commanded, but process {} runs and writes to the device: stop it first, then run this again",
             after.pid
         ));
         Ok(exit::FAILED)

@@ -107,6 +107,21 @@ fn section<T: Default>(
     Ok(value)
 }
 
+/// Opens a regular file for reading. A FIFO without a writer is not waited for, a device is not read without end.
+///
+/// # Errors
+/// What the system says; `InvalidInput` for what is no regular file.
+pub fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = std::fs::File::options().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    let text = "is not a regular file; pipes, devices and directories are not read";
+    Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text))
+}
+
 /// Reads a small text file.
 ///
 /// # Errors

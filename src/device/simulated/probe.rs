@@ -9,9 +9,11 @@
 //! dies half-way leaves the last complete command readable.
 
 use crate::geometry::pose::{Vec3, Wrench};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::c_void;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -71,7 +73,8 @@ impl Reading {
 
 enum Backing {
     Heap(Box<[AtomicU64; WORDS]>),
-    Map(NonNull<c_void>),
+    /// The mapping, and the writer's lock on the file for as long as it lives.
+    Map(NonNull<c_void>, Option<Flock<File>>),
 }
 
 /// Shared record of the plant's last accepted command.
@@ -105,11 +108,11 @@ impl Probe {
         probe
     }
 
-    /// A probe in a shared file, made if absent (mode 0640). The file must be a regular one of our own user. Not
-    /// real-time.
+    /// A probe in a shared file, made if absent (mode 0640). The file must be a regular one of our own user. It is locked
+    /// while the probe lives: one writer at a time. Not real-time.
     ///
     /// # Errors
-    /// What the system says; `InvalidInput` for a file that is not ours or not regular.
+    /// What the system says; `ResourceBusy` while another process writes it; `InvalidInput` for a file that is not ours or not regular.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -126,10 +129,38 @@ impl Probe {
                 format!("{}: the probe must be a regular file of this user", path.display()),
             ));
         }
-        file.set_len(PAGE as u64)?;
-        let probe = Self::map(&file)?;
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(file, error)| match error {
+            Errno::EWOULDBLOCK => {
+                let pid = Self::map(&file).map(|p| p.read().pid).unwrap_or(0);
+                let text = format!(
+                    "{}: process {pid} writes this probe, so it holds the device; two cannot drive one: stop it first",
+                    path.display()
+                );
+                io::Error::new(io::ErrorKind::ResourceBusy, text)
+            }
+            other => other.into(),
+        })?;
+        lock.set_len(PAGE as u64)?;
+        let mut probe = Self::map(&lock)?;
+        if let Backing::Map(_, held) = &mut probe.backing {
+            *held = Some(lock);
+        }
         probe.reset(None);
         Ok(probe)
+    }
+
+    /// True while a process holds this page as the one that writes it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn is_held(path: &Path) -> io::Result<bool> {
+        let file =
+            OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK).open(path)?;
+        match Flock::lock(file, FlockArg::LockSharedNonblock) {
+            Ok(_) => Ok(false),
+            Err((_, Errno::EWOULDBLOCK)) => Ok(true),
+            Err((_, e)) => Err(e.into()),
+        }
     }
 
     /// Opens the probe that another process wrote. Not real-time.
@@ -174,7 +205,7 @@ impl Probe {
                 0,
             )
         }?;
-        Ok(Self { backing: Backing::Map(at) })
+        Ok(Self { backing: Backing::Map(at, None) })
     }
 
     fn words(&self) -> &[AtomicU64; WORDS] {
@@ -182,7 +213,7 @@ impl Probe {
             Backing::Heap(words) => words,
             // SAFETY: the mapping is PAGE bytes long, page-aligned, lives as long as self, and is only ever
             // accessed through these atomics. AtomicU64 has the layout of u64.
-            Backing::Map(at) => unsafe { at.cast::<[AtomicU64; WORDS]>().as_ref() },
+            Backing::Map(at, _) => unsafe { at.cast::<[AtomicU64; WORDS]>().as_ref() },
         }
     }
 
@@ -262,7 +293,7 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        if let Backing::Map(at) = self.backing {
+        if let Backing::Map(at, _) = self.backing {
             // SAFETY: mapped once in `map`, unmapped once here; no reference outlives self.
             let _ = unsafe { munmap(at, PAGE) };
         }
@@ -275,6 +306,24 @@ mod tests {
 
     fn wrench(x: f64) -> Wrench {
         Wrench { force: Vec3::new(x, -x, 2.0 * x), torque: Vec3::new(3.0 * x, 0.0, -x) }
+    }
+
+    #[test]
+    fn one_writer_a_page() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("probe");
+        let writer = Probe::create(&path).unwrap();
+        writer.record(1, &wrench(1.0));
+        let error = Probe::create(&path).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+        assert!(text.contains(&format!("process {}", std::process::id())), "{text}");
+        assert_eq!(writer.read().wrench, wrench(1.0), "what the first one wrote stands");
+        assert!(Probe::is_held(&path).unwrap());
+        Probe::open(&path).unwrap().record_zero(2);
+        drop(writer);
+        assert!(!Probe::is_held(&path).unwrap());
+        Probe::create(&path).unwrap();
     }
 
     #[test]

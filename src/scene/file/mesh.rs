@@ -70,10 +70,7 @@ fn from_file(t: &Table<'_>, path: &Path) -> Result<(TriMesh, ImportReport), Sour
 
 fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("not a regular file"));
-    }
+    let file = crate::config::open_regular(path)?;
     file.take(MAX_MESH_FILE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_MESH_FILE {
         return Err(std::io::Error::other(format!("larger than {MAX_MESH_FILE} bytes")));
