@@ -140,27 +140,58 @@ fn comes_to_rest(device: &str, step: f64, holds: Holds) {
     for lies in [Lies::Flat, Lies::OnEdges, Lies::OnCorners] {
         // Faces of 1, 9 and 100 cm^2; 2000 N/m on each cm^2 is far beyond every device on the largest.
         for edge in [0.01, 0.03, 0.1] {
-            let seen = wedge(device, lies, edge, 2000.0, holds);
-            println!(
-                "{device} {holds:?} {lies:?} {edge} m: wants {:.0} N/m, capped {}, shakes by {:.4} mm/s, turns {:?}",
-                seen.wanted,
-                seen.capped,
-                seen.shakes * 1e3,
-                seen.turns
-            );
-            // At rest up to what nobody could hold stiller: the field's own steps (up to 0.1 m / 32767 = 3 um, felt
-            // through 4000 N/m by 0.1 kg: 0.12 m/s^2), and one encoder step between two samples.
-            assert!(
-                seen.shakes <= 1.2e-4 + 3.0 * step / 1e-3,
-                "{device} {holds:?} {lies:?} {edge}: {} m/s",
-                seen.shakes
-            );
-            // A driven rotation that the faces hold does not grow. A wrist that is only sensed flickers with its sensors.
-            if device == "ideal-6dof" && matches!(lies, Lies::Flat) {
-                assert!(seen.turns.1 <= 1.1 * seen.turns.0 + 0.05, "{edge}: turns {:?}", seen.turns);
+            rests(device, lies, edge, 2000.0, step, holds);
+        }
+    }
+}
+
+/// One wedged cube rests.
+fn rests(device: &str, lies: Lies, edge: f64, stiffness: f64, step: f64, holds: Holds) -> Wedged {
+    let seen = wedge(device, lies, edge, stiffness, holds);
+    println!(
+        "{device} {holds:?} {lies:?} {edge} m: wants {:.0} N/m, capped {}, shakes by {:.4} mm/s, turns {:?}",
+        seen.wanted,
+        seen.capped,
+        seen.shakes * 1e3,
+        seen.turns
+    );
+    // At rest up to what nobody could hold stiller: the field's own steps (up to 0.1 m / 32767 = 3 um, felt
+    // through 4000 N/m by 0.1 kg: 0.12 m/s^2), and one encoder step between two samples.
+    assert!(
+        seen.shakes <= 1.2e-4 + 3.0 * step / 1e-3,
+        "{device} {holds:?} {lies:?} {edge}: {} m/s",
+        seen.shakes
+    );
+    // A driven rotation that the faces hold does not grow. A wrist that is only sensed flickers with its sensors.
+    if device == "ideal-6dof" && matches!(lies, Lies::Flat) {
+        assert!(seen.turns.1 <= 1.1 * seen.turns.0 + 0.05, "{edge}: turns {:?}", seen.turns);
+    }
+    seen
+}
+
+/// A hundred times as hard: wants up to ten thousand times what the device renders, with nobody to hold it.
+#[test]
+fn capped_faces_edges_and_a_small_corner_come_to_rest() {
+    for lies in [Lies::Flat, Lies::OnEdges, Lies::OnCorners] {
+        for edge in [0.01, 0.03, 0.1] {
+            if !(matches!(lies, Lies::OnCorners) && edge > 0.02) {
+                let seen = rests("ideal-6dof", lies, edge, 2e5, 0.0, Holds::Nobody);
+                assert!(seen.capped && seen.wanted > 4000.0, "{lies:?} {edge}: the cap was to bite");
             }
         }
     }
+}
+
+#[test]
+#[ignore = "known defect: shakes by 5.0 mm/s (wants 13,664 N/m, capped at 4,000); 0.12 mm/s would be rest"]
+fn a_capped_corner_of_a_3_cm_cube_comes_to_rest() {
+    assert!(rests("ideal-6dof", Lies::OnCorners, 0.03, 2e5, 0.0, Holds::Nobody).capped);
+}
+
+#[test]
+#[ignore = "known defect: shakes by 4.9 mm/s (wants 94,252 N/m, capped at 4,000); 0.12 mm/s would be rest"]
+fn a_capped_corner_of_a_10_cm_cube_comes_to_rest() {
+    assert!(rests("ideal-6dof", Lies::OnCorners, 0.1, 2e5, 0.0, Holds::Nobody).capped);
 }
 
 /// One test for each device and hand, so that they run beside each other.
