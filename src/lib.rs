@@ -11,7 +11,7 @@
 //! ```text
 //! contact  -> geometry
 //! haptics  -> contact, geometry
-//! scene    -> contact, geometry, config::{source, read_text} (scene files)
+//! scene    -> contact, geometry, config::{source, read_text, open_regular} (scene files)
 //! device   -> geometry::pose
 //! servo    -> haptics, contact, geometry::pose, scene::{snapshot, exchange, broad}, device
 //! recording -> servo::record
