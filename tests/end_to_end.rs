@@ -200,7 +200,7 @@ fn panics_in(task: &str) {
     assert_eq!(status.code(), Some(1), "{task}: {status}");
     let plant = d.plant();
     assert!(plant.is_zero() && plant.since_zero == 0, "{task}: {:?}", plant.wrench);
-    assert!(d.log().contains("panicked"), "{}", d.log());
+    d.wait_log("panicked");
     let _ = child.kill();
     let _ = child.wait();
 }

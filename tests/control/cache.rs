@@ -46,7 +46,7 @@ fn fields_outlive_the_daemon_and_a_damaged_file_is_said_and_built_anew() {
     restart(&mut d);
     let notes = build(&mut d.client("second"), d.dir.path(), 24);
     assert!(notes.len() == 1 && notes[0].contains("built anew"), "{notes:?}");
-    assert!(d.log().contains("built anew"), "{}", d.log());
+    d.wait_log("built anew");
     assert!(std::fs::read(&file).expect("reads") == good, "the same field in the same file");
     restart(&mut d);
     let modified = || std::fs::metadata(&file).and_then(|m| m.modified()).expect("a time");
@@ -67,7 +67,7 @@ fn a_cache_directory_that_is_none_is_said_at_start_and_with_each_build() {
     let d = Daemon::start(&format!("[cache]\ndir = {:?}\n", place.path().join("below a file")));
     let said = "built fields are not cached";
     assert!(d.status().warnings.iter().any(|w| w.contains(said)), "{:?}", d.status().warnings);
-    assert!(d.log().contains(said), "{}", d.log());
+    d.wait_log(said);
     let mut c = d.client("builder");
     let notes = build(&mut c, d.dir.path(), 24);
     assert!(notes.len() == 1 && notes[0].contains(said), "{notes:?}");
@@ -98,7 +98,7 @@ fn a_disk_that_is_full_costs_the_cache_and_nothing_else() {
     assert_eq!(build(&mut c, d.dir.path(), 16), [""; 0], "a small one fits");
     let notes = build(&mut c, d.dir.path(), 64);
     assert!(notes.len() == 1 && notes[0].contains("not written"), "{notes:?}");
-    assert!(d.log().contains("not written"), "{}", d.log());
+    d.wait_log("not written");
     assert_eq!(entries(&d).len(), 1, "nothing half-written stays");
     c.call("ping", json!({})).expect("goes on");
 }

@@ -106,6 +106,11 @@ impl Daemon {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
+    /// Waits until the log says that: it is written by a thread of its own, a moment after.
+    pub fn wait_log(&self, what: &str) {
+        wait_for(&format!("the log to say '{what}'"), || self.log().contains(what).then_some(()));
+    }
+
     pub fn client(&self, name: &str) -> Client {
         Client::connect(Some(&self.socket()), name, None).expect("connects")
     }

@@ -44,7 +44,7 @@ fn a_recording_that_the_disk_does_not_take_ends_with_an_event_and_can_be_started
     };
     let text = failure(&mut c);
     assert!(text.contains(&path) || text.contains("run-"), "names the file: {text}");
-    assert!(d.log().contains("the recording has ended"), "{}", d.log());
+    d.wait_log("the recording has ended");
     // What was written before can be read.
     let (_, records, _) = hapticd::recording::load(Path::new(&path)).expect("loads");
     assert!(records.len() > 100, "{} records", records.len());

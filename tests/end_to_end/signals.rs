@@ -1,7 +1,7 @@
 //! No signal leaves a force on the motors: each that can be caught and would end or stop the process.
 
 use crate::daemon::{Daemon, HAPTICD, refused, wait_for};
-use crate::{AWAY, at, force, start, touch, wait_zero};
+use crate::{AWAY, at, force, start, touch, wait_force, wait_zero};
 use hapticd::protocol::rpc::codes;
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -126,6 +126,8 @@ fn zero_after_sigkill_zeroes_whatever_becomes_of_its_words() {
     let said = String::from_utf8_lossy(&out.stdout).into_owned();
     assert_eq!(out.status.code(), Some(1), "{said}");
     assert!(said.contains(&format!("process {} runs", d.child.id())), "{said}");
+    // The daemon goes on, as it said.
+    wait_force(&d);
     let before = d.plant().zeros;
     d.signal(Signal::SIGKILL);
     d.wait_exit();
