@@ -52,6 +52,124 @@ fn wrong_requests_are_answered_and_the_connection_goes_on() {
 }
 
 #[test]
+fn every_method_refuses_positional_arguments_and_every_error_carries_the_generation() {
+    let d = Daemon::start("[control]\nrequests_per_s = 1000\n");
+    let mut r = d.raw();
+    assert_eq!(r.hello()["result"]["version"]["major"], 1);
+    let mut methods: Vec<&str> = hapticd::protocol::edit::Edit::OPS.to_vec();
+    methods.extend([
+        "hello",
+        "ping",
+        "status",
+        "scene",
+        "arm",
+        "takeover",
+        "disarm",
+        "clear_fault",
+        "limits",
+        "clutch",
+        "recentre",
+        "subscribe",
+        "state_stream",
+        "motion.open",
+        "motion.close",
+        "cancel",
+        "record",
+        "transaction",
+        "shutdown",
+    ]);
+    let told = |a: &serde_json::Value| a["error"]["data"]["generation"].as_u64();
+    for method in methods {
+        for params in [json!([]), json!([1]), json!(1), json!("x"), json!(false)] {
+            let line = json!({"jsonrpc":"2.0","id":method,"method":method,"params":params}).to_string();
+            let answer = r.ask(&line);
+            assert_eq!(code(&answer), i64::from(codes::INVALID_PARAMS), "{line}: {answer}");
+            assert_eq!(answer["id"], method, "{line}");
+            assert!(told(&answer).is_some(), "{answer}");
+        }
+    }
+    let long = "m".repeat(500_000);
+    let mut ask = |method: &str, params: serde_json::Value| {
+        r.ask(&json!({"jsonrpc":"2.0","id":1,"method":method,"params":params}).to_string())
+    };
+    // (method, arguments, code, field)
+    let cases = [
+        (long.as_str(), json!({}), codes::UNKNOWN_METHOD, None),
+        ("hello", json!({"min":1,"max":1,"client":"x"}), codes::INVALID_REQUEST, None),
+        ("arm", json!({"lease_s":1e308}), codes::INVALID_PARAMS, Some("lease_s")),
+        ("limits", json!({"force":-1.0}), codes::INVALID_PARAMS, Some("force")),
+        ("motion.open", json!({"rate_hz":"x"}), codes::INVALID_PARAMS, Some("rate_hz")),
+        ("motion.close", json!({"stream":3}), codes::NOT_FOUND, Some("stream")),
+        ("cancel", json!({"request":1.5}), codes::INVALID_PARAMS, Some("request")),
+        ("cancel", json!({"request":99}), codes::NOT_FOUND, Some("request")),
+        ("material.set", json!({"name":"x","stiffness":[1,2]}), codes::INVALID_PARAMS, Some("stiffness")),
+        ("material.set", json!({"name":"x","stiffness":-1}), codes::REJECTED, Some("stiffness")),
+        (
+            "object.create",
+            json!({"name":"x","mesh":"none","material":"no"}),
+            codes::NOT_FOUND,
+            Some("material"),
+        ),
+        ("mesh.delete", json!({"name":"none"}), codes::NOT_FOUND, Some("name")),
+        ("material.delete", json!({"name":"none"}), codes::NOT_FOUND, Some("name")),
+        ("device.place", json!({"scale":1e9}), codes::REJECTED, Some("scale")),
+        ("device.place", json!({"pose":{"position":[1e300,0,0]}}), codes::REJECTED, Some("pose")),
+        ("transaction", json!({"edits":[]}), codes::INVALID_PARAMS, Some("edits")),
+        ("transaction", json!({"edits":[{"op":"scene.paint"}]}), codes::INVALID_PARAMS, Some("edits[0].op")),
+        (
+            "transaction",
+            json!({"edits":[{"op":"material.set","name":"x","stiffness":null}]}),
+            codes::INVALID_PARAMS,
+            Some("edits[0].stiffness"),
+        ),
+        (
+            "transaction",
+            json!({"edits":[], "expect_generation":-1}),
+            codes::INVALID_PARAMS,
+            Some("expect_generation"),
+        ),
+    ];
+    for (method, params, want, field) in cases {
+        let answer = ask(method, params.clone());
+        assert_eq!(code(&answer), i64::from(want), "{params}: {answer}");
+        assert_eq!(answer["error"]["data"]["field"].as_str(), field, "{answer}");
+        assert!(told(&answer).is_some(), "{answer}");
+        let message = answer["error"]["message"].as_str().expect("a message");
+        assert!(message.len() < 300 && !message.starts_with("edit 0 ("), "{message}");
+    }
+    for line in [
+        "{",
+        "[]",
+        "7",
+        r#"{"id":7,"method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":7,"method":"arm","params":{"lease_s":1e999}}"#,
+    ] {
+        assert!(told(&r.ask(line)).is_some(), "{line}");
+    }
+    // Haste, and what comes before hello.
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    (0..1500).for_each(|_| r.send(ping));
+    let answers: Vec<_> = (0..1500).map(|_| r.line().expect("an answer")).collect();
+    assert!(answers.iter().any(|a| code(a) == i64::from(codes::LIMIT)));
+    assert!(answers.iter().all(|a| code(a) == 0 || told(a).is_some()));
+    for first in [ping, "{", r#"{"jsonrpc":"2.0","id":1,"method":"hello","params":[1]}"#] {
+        let answer = d.raw().ask(first);
+        assert!(code(&answer) != 0 && told(&answer).is_some(), "{first}: {answer}");
+    }
+}
+
+#[test]
+fn motion_streams_can_be_closed_without_end() {
+    let d = Daemon::start("");
+    let mut c = d.client("streams");
+    for round in 0..40 {
+        let opened = c.call("motion.open", json!({"rate_hz": 100.0})).expect("opens");
+        let stream = opened["stream"].as_u64().expect("a number");
+        c.call("motion.close", json!({"stream": stream})).unwrap_or_else(|e| panic!("{round}: {e}"));
+    }
+}
+
+#[test]
 fn hello_comes_first_and_versions_must_meet() {
     let d = Daemon::start("");
     let first = |line: &str| {

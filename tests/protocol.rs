@@ -182,6 +182,12 @@ fn numbers_that_make_no_sense_are_refused() {
         assert_eq!(with(position, bad), Err(WireError::NonFinite));
         assert_eq!(with(w, bad), Err(WireError::NonFinite));
     }
+    assert!(with(position, -1000.0).is_ok());
+    for far in [1000.1, -1e4, 1e300] {
+        for axis in 0..3 {
+            assert_eq!(with(position + 8 * axis, far), Err(WireError::Range), "{far}");
+        }
+    }
     // |q| = sqrt(0.36 + w^2): these w put it just inside and just outside 1 +- 1e-3.
     let at = |norm: f64| (norm * norm - 0.36_f64).sqrt();
     assert_eq!(with(w, at(1.0009)), Ok(1));
@@ -350,8 +356,62 @@ fn wrong_json_is_named() {
         code(r#"{"jsonrpc":"2.0","id":4,"method":"x","extra":1}"#).unwrap_err(),
         (Some(Id::Number(4)), codes::INVALID_REQUEST)
     );
+    // JSON all right, but not to be kept: the client learns which request it was.
+    for big in ["1e999", &"9".repeat(400), &format!("{}{}", "[".repeat(200), "]".repeat(200))] {
+        let line = format!(r#"{{"params":{{"to":[{big},0,0]}},"jsonrpc":"2.0","method":"recentre","id":5}}"#);
+        assert_eq!(code(&line).unwrap_err(), (Some(Id::Number(5)), codes::INVALID_PARAMS), "{big}");
+    }
     let deep = "[".repeat(100_000);
     assert_eq!(code(&deep).unwrap_err(), (None, codes::PARSE), "nesting is bounded");
+}
+
+#[test]
+fn wrong_arguments_are_named_and_in_plain_words() {
+    let cases = [
+        (json!({"op":"material.set","name":"w","stiffness":"hard"}), "stiffness"),
+        (json!({"op":"material.set","name":"w","stiffness":[1]}), "stiffness"),
+        (json!({"op":"material.set","name":"w"}), "stiffness"),
+        (json!({"op":"material.set","name":"w","stiffness":1,"colour":1}), "colour"),
+        (
+            json!({"op":"object.create","name":"w","mesh":"m","material":"x","pose":{"position":[0,0]}}),
+            "pose",
+        ),
+        (json!({"op":"object.create","name":"w","mesh":"m","material":"x","scale":"big"}), "scale"),
+        (json!({"op":"object.create","name":"w","mesh":"m","material":"x","pose":7}), "pose"),
+        (json!({"op":"object.delete","object":-1}), "object"),
+        (json!({"op":"object.update","object":[],"moving":true}), "object"),
+    ];
+    for (params, field) in cases {
+        let e = arguments::<Edit>(params.clone()).expect_err("refused");
+        let named = e.data.and_then(|d| d.field);
+        assert_eq!(
+            (e.code, named.as_deref()),
+            (codes::INVALID_PARAMS, Some(field)),
+            "{params}: {}",
+            e.message
+        );
+        for word in ["f64", "u32", "enum", "struct", "variant"] {
+            assert!(!e.message.contains(word), "{params}: {}", e.message);
+        }
+    }
+    for list in [json!([]), json!([1]), json!(1), json!("x"), json!(true)] {
+        assert_eq!(arguments::<Arm>(list).expect_err("refused").code, codes::INVALID_PARAMS);
+    }
+    for scale in [json!(2.0), json!([2.0, 2.0, 2.0])] {
+        let params = json!({"op":"object.create","name":"w","mesh":"m","material":"x","scale":scale});
+        let Ok(Edit::ObjectCreate { scale: Some(f), .. }) = arguments(params) else { panic!("not read") };
+        assert_eq!(f.each(), [2.0; 3]);
+    }
+}
+
+#[test]
+fn what_clients_wrote_is_shown_short_and_without_control_characters() {
+    for bad in ['\u{1b}', '\0', '\n', '\u{7f}', '\u{9b}', '\u{200e}', '\u{202e}', '\u{2066}'] {
+        let text = shown(&format!("a{bad}b"));
+        assert!(!text.contains(bad) && text.starts_with('a') && text.ends_with('b'), "{text}");
+    }
+    assert_eq!(shown("Hülse 3"), "Hülse 3");
+    assert!(shown(&"x".repeat(500_000)).len() < 100);
 }
 
 #[test]
@@ -406,6 +466,7 @@ fn every_example_of_the_protocol_s_page_is_read() {
             "subscribe" => args::<Subscribe>(&r),
             "state_stream" => args::<StateStream>(&r),
             "motion.open" => args::<MotionOpen>(&r),
+            "motion.close" => args::<MotionClose>(&r),
             "cancel" => args::<Cancel>(&r),
             "record" => args::<Record>(&r),
             "disarm" | "clear_fault" | "ping" | "status" | "scene" | "shutdown" => {

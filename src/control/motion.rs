@@ -15,6 +15,9 @@ pub const DEFAULT_JITTER_NS: u64 = 6_000_000;
 /// Motion streams a session may have open.
 pub const MAX_STREAMS: usize = 16;
 
+/// A stream that was opened may begin this much later than its lease says, ns.
+const OPEN_GRACE_NS: u64 = 5_000_000_000;
+
 /// Half of the time over which the smallest transit time is searched, ns.
 const CLOCK_WINDOW_NS: u64 = 5_000_000_000;
 /// A sender clock that disagrees by more than this has been stepped, ns.
@@ -113,6 +116,8 @@ struct Stream {
     lease_ns: u64,
     /// It moves something until then; 0 = it has not begun, or its stop was told.
     until_ns: u64,
+    /// From then on it may make room for another.
+    alive_ns: u64,
 }
 
 /// A stream that has stopped, by itself or with its session.
@@ -178,13 +183,43 @@ impl MotionTable {
         self.changed = true;
     }
 
-    /// Opens the session's next free stream; `None` when it has [`MAX_STREAMS`].
-    pub fn open(&mut self, session: u64, delay_ns: u64, lease_ns: u64) -> Option<u16> {
-        let number = (1..=MAX_STREAMS as u16).find(|n| !self.streams.contains_key(&(session, *n)))?;
-        let stream =
-            Stream { window: Window::default(), clock: ClockMap::default(), delay_ns, lease_ns, until_ns: 0 };
-        self.streams.insert((session, number), stream);
+    /// Opens the session's next free stream; when all numbers are taken, the one that has been silent longest beyond
+    /// its lease and [`OPEN_GRACE_NS`] makes room. `None` when [`MAX_STREAMS`] are alive.
+    pub fn open(&mut self, session: u64, delay_ns: u64, lease_ns: u64, now_ns: u64) -> Option<u16> {
+        let free = (1..=MAX_STREAMS as u16).find(|n| !self.streams.contains_key(&(session, *n)));
+        let number = match free {
+            Some(n) => n,
+            None => {
+                let mine = self.streams.iter().filter(|((s, _), _)| *s == session);
+                let ((_, n), _) =
+                    mine.filter(|(_, s)| s.alive_ns < now_ns).min_by_key(|(_, s)| s.alive_ns)?;
+                let n = *n;
+                self.close_stream(session, n, now_ns);
+                n
+            }
+        };
+        let alive_ns = now_ns.saturating_add(lease_ns).saturating_add(OPEN_GRACE_NS);
+        let (window, clock) = (Window::default(), ClockMap::default());
+        self.streams
+            .insert((session, number), Stream { window, clock, delay_ns, lease_ns, until_ns: 0, alive_ns });
         Some(number)
+    }
+
+    /// Ends one stream; the objects it moved stop where they are. False when the session has no such stream.
+    pub fn close_stream(&mut self, session: u64, number: u16, now_ns: u64) -> bool {
+        let key = (session, number);
+        let Some(stream) = self.streams.remove(&key) else { return false };
+        if stream.until_ns != 0 {
+            let told = self.lapse(key);
+            self.ended.push(told);
+        }
+        for t in self.tracks.values_mut().filter(|t| t.fed_by == Some(key)) {
+            // A later stream of this number must not continue the motion on another clock.
+            t.fed_by = None;
+            t.until_ns = t.until_ns.min(now_ns);
+            self.changed = true;
+        }
+        true
     }
 
     /// Ends a session's streams; the objects they moved stop where they are.
@@ -230,6 +265,7 @@ impl MotionTable {
             Verdict::Replay => return Fate::Replay,
             Verdict::Old => return Fate::Old,
         };
+        stream.alive_ns = now_ns.saturating_add(stream.lease_ns);
         let stepped = stream.clock.observe(header.time_ns, now_ns);
         let mut strangers = 0;
         for p in poses {

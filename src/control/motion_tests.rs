@@ -19,7 +19,7 @@ fn moving(index: u8, id: u32, owner: u64) -> Moving {
 fn table() -> (MotionTable, u16) {
     let mut t = MotionTable::default();
     t.set_objects(&[moving(0, 10, 7), moving(2, 11, 8)]);
-    let s = t.open(7, motion_delay_ns(2 * MS, DEFAULT_JITTER_NS), 100 * MS).expect("a stream");
+    let s = t.open(7, motion_delay_ns(2 * MS, DEFAULT_JITTER_NS), 100 * MS, 0).expect("a stream");
     (t, s)
 }
 
@@ -132,7 +132,7 @@ fn only_own_moving_objects_follow() {
 #[test]
 fn closing_freezes_and_all_poses_travel_together() {
     let (mut t, s) = table();
-    let other = t.open(8, 0, 50 * MS).expect("a stream");
+    let other = t.open(8, 0, 50 * MS, 0).expect("a stream");
     t.feed(&header(s, 0, 0), &[at(10, 1.0)], 1000 * MS);
     t.feed(&Header { session: 8, ..header(other, 0, 0) }, &[at(11, 2.0)], 1000 * MS);
     let frame = t.frame().expect("changed");
@@ -160,7 +160,7 @@ fn poses_survive_a_publish_but_not_another_object_in_the_same_place() {
 fn each_stop_is_told_once_whatever_ended_it() {
     let (mut t, s) = table();
     let lapse = |session, stream, objects: &[u32]| Lapse { session, stream, objects: objects.to_vec() };
-    let idle = t.open(7, 0, 100 * MS).expect("a stream");
+    let idle = t.open(7, 0, 100 * MS, 0).expect("a stream");
     assert_eq!(t.lapsed(u64::MAX), [], "neither has begun");
     // By silence.
     t.feed(&header(s, 0, 0), &[at(10, 1.0)], 1000 * MS);
@@ -181,8 +181,34 @@ fn each_stop_is_told_once_whatever_ended_it() {
 fn streams_are_limited() {
     let mut t = MotionTable::default();
     for _ in 0..MAX_STREAMS {
-        assert!(t.open(1, 0, 0).is_some());
+        assert!(t.open(1, 0, 0, 0).is_some());
     }
-    assert_eq!(t.open(1, 0, 0), None);
-    assert!(t.open(2, 0, 0).is_some());
+    assert_eq!(t.open(1, 0, 0, 0), None);
+    assert!(t.open(2, 0, 0, 0).is_some());
+}
+
+#[test]
+fn streams_that_lapsed_or_were_closed_make_room() {
+    let (mut t, first) = table();
+    let lease = 100 * MS;
+    for n in 1..MAX_STREAMS as u64 {
+        assert!(t.open(7, 0, lease, n * MS).is_some());
+    }
+    assert_eq!(t.open(7, 0, lease, lease), None, "all may still begin");
+    // One is fed and stays alive; of the others the one opened first makes room.
+    let late = lease + OPEN_GRACE_NS + 50 * MS;
+    assert!(matches!(t.feed(&header(first, 1, 5), &[at(10, 0.5)], late), Fate::Taken { .. }));
+    let again = t.open(7, 0, lease, late).expect("a lapsed stream makes room");
+    assert_eq!(again, 2);
+    assert!(matches!(t.feed(&header(first, 2, 6), &[at(10, 0.6)], late), Fate::Taken { .. }));
+    // A closed one frees its number, and its datagrams are no longer taken.
+    assert!(t.close_stream(7, first, late) && !t.close_stream(7, first, late));
+    assert!(!t.close_stream(9, again, late), "another session's");
+    assert_eq!(t.feed(&header(first, 3, 7), &[at(10, 0.7)], late), Fate::NoStream);
+    // The object stays where it was, and does not follow the next stream of that number before it is fed.
+    assert_eq!(t.open(7, 0, lease, late), Some(first));
+    let frame = t.frame().expect("a frame");
+    let entry = frame.entries[0].as_ref().expect("an entry");
+    assert_eq!((entry.len, entry.samples[0].pose.translation.x), (1, 0.6));
+    assert!(entry.lease_until_ns <= late);
 }

@@ -37,6 +37,8 @@ pub struct UdpCounters {
     pub non_finite: AtomicU64,
     /// A quaternion that is not of unit length.
     pub norm: AtomicU64,
+    /// A position too far away.
+    pub range: AtomicU64,
     /// Seen before.
     pub replay: AtomicU64,
     /// Too old to know.
@@ -71,6 +73,7 @@ impl UdpCounters {
             WireError::Mac => &self.mac,
             WireError::NonFinite => &self.non_finite,
             WireError::Norm => &self.norm,
+            WireError::Range => &self.range,
         };
         counter.fetch_add(1, Relaxed);
     }
@@ -89,6 +92,7 @@ impl UdpCounters {
             ("bad_mac", &self.mac),
             ("bad_number", &self.non_finite),
             ("bad_norm", &self.norm),
+            ("bad_range", &self.range),
             ("replay", &self.replay),
             ("old", &self.old),
             ("late", &self.late),

@@ -42,6 +42,8 @@ pub const STATE_ENTRY: usize = 256;
 pub const MAX_POSES: usize = (MAX_DATAGRAM - HEADER - MAC) / MOTION_ENTRY;
 /// Largest deviation of a quaternion's norm from one that is still accepted (and then normalised).
 pub const NORM_TOLERANCE: f64 = 1e-3;
+/// Farthest a pose may lie from the scene's origin along each axis, m; edits have the same limit.
+pub const MAX_POSITION: f64 = 1000.0;
 
 /// What a datagram carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +87,8 @@ pub enum WireError {
     NonFinite,
     /// A quaternion is not of unit length.
     Norm,
+    /// A position farther from the origin than [`MAX_POSITION`].
+    Range,
 }
 
 impl fmt::Display for WireError {
@@ -98,6 +102,7 @@ impl fmt::Display for WireError {
             Self::Mac => "wrong MAC",
             Self::NonFinite => "a number is not finite",
             Self::Norm => "a quaternion is not of unit length",
+            Self::Range => "a position lies more than 1000 m from the origin",
         })
     }
 }
@@ -262,6 +267,9 @@ impl<'a> Datagram<'a> {
             let orientation = unit(std::array::from_fn(|k| f64_at(e, 32 + 8 * k)))?;
             if !position.iter().all(|x| x.is_finite()) {
                 return Err(WireError::NonFinite);
+            }
+            if position.iter().any(|x| x.abs() > MAX_POSITION) {
+                return Err(WireError::Range);
             }
             *slot = MotionPose { object: u32_at(e, 0), position, orientation };
         }

@@ -48,6 +48,26 @@ pub enum ObjectRef {
     Name(String),
 }
 
+/// Factors along the axes: one number for all, or three.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Factors {
+    /// The same along all axes.
+    All(f64),
+    /// One for each axis.
+    Each([f64; 3]),
+}
+
+impl Factors {
+    /// One factor for each axis.
+    pub fn each(self) -> [f64; 3] {
+        match self {
+            Self::All(f) => [f; 3],
+            Self::Each(f) => f,
+        }
+    }
+}
+
 /// Where a mesh's bytes come from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -103,7 +123,7 @@ pub enum ToolJson {
         spheres: Option<u32>,
         /// Factors along the mesh's axes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        scale: Option<[f64; 3]>,
+        scale: Option<Factors>,
         /// Pose of the tool frame in the device's tool-point frame.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         offset: Option<PoseJson>,
@@ -117,7 +137,7 @@ pub enum ToolJson {
         points: Option<u32>,
         /// Factors along the mesh's axes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        scale: Option<[f64; 3]>,
+        scale: Option<Factors>,
         /// Pose of the tool frame in the device's tool-point frame.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         offset: Option<PoseJson>,
@@ -204,7 +224,7 @@ pub enum Edit {
         persistent: bool,
         /// Factors along the mesh's axes; negative ones mirror.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        scale: Option<[f64; 3]>,
+        scale: Option<Factors>,
         /// Fineness of its field; that of the mesh when absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resolution: Option<Resolution>,
@@ -225,7 +245,7 @@ pub enum Edit {
         mesh: Option<String>,
         /// New factors along the mesh's axes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        scale: Option<[f64; 3]>,
+        scale: Option<Factors>,
         /// New fineness.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resolution: Option<Resolution>,

@@ -193,6 +193,14 @@ pub struct MotionOpen {
     pub lease_s: Option<f64>,
 }
 
+/// `motion.close`: ends one of the session's streams.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MotionClose {
+    /// Its number.
+    pub stream: u16,
+}
+
 /// Answer to `motion.open`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MotionOpened {

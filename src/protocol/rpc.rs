@@ -153,6 +153,13 @@ impl RpcError {
         self
     }
 
+    /// The same error with the generation that stands, unless it names one already.
+    pub fn or_generation(mut self, generation: impl FnOnce() -> u64) -> Self {
+        let data = self.data.get_or_insert_default();
+        data.generation = data.generation.or_else(|| Some(generation()));
+        self
+    }
+
     /// The same error with the generation that stands.
     pub fn generation(mut self, generation: u64) -> Self {
         self.data.get_or_insert_default().generation = Some(generation);
@@ -179,17 +186,128 @@ impl Notification {
     }
 }
 
+/// Text of a client, file or device for a message: at most 64 characters, control and direction characters escaped.
+pub fn shown(text: &str) -> String {
+    let mut out = String::new();
+    for (i, c) in text.chars().enumerate() {
+        if i == 64 {
+            out.push_str("...");
+            break;
+        }
+        // U+200E, U+200F, U+202A to U+202E and U+2066 to U+2069 turn the direction of what a terminal shows.
+        if c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Reads named arguments. On failure the message and the data name the field.
+///
+/// # Errors
+/// [`codes::INVALID_PARAMS`].
+pub fn arguments<T: serde::de::DeserializeOwned>(params: Value) -> Result<T, RpcError> {
+    let map = match params {
+        Value::Object(map) => map,
+        Value::Null => serde_json::Map::new(),
+        _ => return Err(RpcError::new(codes::INVALID_PARAMS, BY_NAME)),
+    };
+    // `T::deserialize(&Value)` reads the same way and leaves the value for the search below.
+    let e = match T::deserialize(&Value::Object(map.clone())) {
+        Ok(t) => return Ok(t),
+        Err(e) => e.to_string(),
+    };
+    let error = |text: String| RpcError::new(codes::INVALID_PARAMS, text);
+    if let Some(rest) = ["missing field `", "unknown field `"].iter().find_map(|p| e.strip_prefix(p)) {
+        let name = shown(rest.split('`').next().unwrap_or_default());
+        let what = if e.starts_with('m') { "is missing" } else { "is not an argument" };
+        return Err(error(format!("'{name}' {what}")).field(name));
+    }
+    // Arguments are read in order, so the error appears with the argument that causes it.
+    let mut some = serde_json::Map::new();
+    if let Some(op) = map.get("op") {
+        some.insert("op".into(), op.clone());
+    }
+    for (key, value) in &map {
+        some.insert(key.clone(), value.clone());
+        if T::deserialize(&Value::Object(some.clone())).is_err_and(|x| x.to_string() == e) {
+            return Err(error(format!("{}: {}", shown(key), plain(&e))).field(shown(key)));
+        }
+    }
+    Err(error(plain(&e)))
+}
+
+/// What positional arguments are answered with.
+const BY_NAME: &str = "arguments are given by name: `params` is an object";
+
+/// A reader's message without the names of our types.
+fn plain(e: &str) -> String {
+    let mut e = e.to_owned();
+    for (ours, plain) in [
+        (
+            "data did not match any variant of untagged enum ObjectRef",
+            "neither an object's number nor its name",
+        ),
+        ("data did not match any variant of untagged enum Id", "neither a whole number nor a string"),
+        ("data did not match any variant of untagged enum Factors", "neither a number nor three numbers"),
+        ("expected f64", "expected a number"),
+        ("expected u64", "expected a whole number"),
+        ("expected u32", "expected a whole number"),
+        ("expected u8", "expected a whole number up to 255"),
+        ("sequence", "list"),
+        ("an array of length", "a list of length"),
+        ("a tuple of size", "a list of length"),
+    ] {
+        e = e.replace(ours, plain);
+    }
+    while let Some(at) = e.find("struct ") {
+        let end = e[at + 7..].find(|c: char| !c.is_alphanumeric()).map_or(e.len(), |n| at + 7 + n);
+        e.replace_range(at..end, "an object");
+    }
+    shown_long(&e)
+}
+
+/// As [`shown`], with room for a sentence.
+fn shown_long(text: &str) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let chars: Vec<char> = text.chars().take(240).collect();
+    for chunk in chars.chunks(64) {
+        parts.push(shown(&chunk.iter().collect::<String>()));
+    }
+    parts.concat()
+}
+
+/// Finds the id in JSON that holds what cannot be kept, such as a number out of range.
+#[derive(Deserialize)]
+struct OnlyId {
+    #[serde(default)]
+    id: Option<Id>,
+}
+
 /// Reads one line. On failure: the code, and the id where it could be found.
 ///
 /// # Errors
 /// The error to answer with and the id to put into it.
 pub fn parse_request(line: &[u8]) -> Result<Request, (Option<Id>, RpcError)> {
-    let value: Value = serde_json::from_slice(line)
-        .map_err(|e| (None, RpcError::new(codes::PARSE, format!("not JSON: {e}"))))?;
+    let value: Value = serde_json::from_slice(line).map_err(|e| match serde_json::from_slice(line) {
+        // What is skipped is not converted, so this reads all that is JSON.
+        Ok(OnlyId { id }) => (id, RpcError::new(codes::INVALID_PARAMS, format!("cannot be read: {e}"))),
+        Err(_) => (None, RpcError::new(codes::PARSE, format!("not JSON: {e}"))),
+    })?;
     let id = value.get("id").and_then(|v| Id::deserialize(v).ok());
     if value.is_array() {
         return Err((None, RpcError::new(codes::INVALID_REQUEST, "batches are not served; send one a line")));
     }
-    serde_json::from_value(value)
-        .map_err(|e| (id, RpcError::new(codes::INVALID_REQUEST, format!("not a JSON-RPC 2.0 request: {e}"))))
+    let request: Request = serde_json::from_value(value).map_err(|e| {
+        let text = format!("not a JSON-RPC 2.0 request: {}", plain(&e.to_string()));
+        (id.clone(), RpcError::new(codes::INVALID_REQUEST, text))
+    })?;
+    if !(request.params.is_null() || request.params.is_object()) {
+        return Err((id, RpcError::new(codes::INVALID_PARAMS, BY_NAME)));
+    }
+    Ok(request)
 }

@@ -99,7 +99,7 @@ fn streamed(
     let key = [5u8; KEY];
     let mut table = MotionTable::default();
     table.set_objects(&[Moving { index: 0, id: 1, incarnation: 1, owner: SESSION, persistent: false }]);
-    let stream = table.open(SESSION, delay, 1000 * MS).expect("the first");
+    let stream = table.open(SESSION, delay, 1000 * MS, 0).expect("the first");
     let sender = Sender { session: SESSION, key: &key, stream };
 
     let (jitter, loss) = (5e-3, 0.05);

@@ -11,7 +11,7 @@ mod telemetry;
 mod tests;
 
 use super::cpu::Cpus;
-use super::motion::{MotionTable, Moving};
+use super::motion::{MAX_STREAMS, MotionTable, Moving};
 use super::outbox::Outbox;
 use super::scene::Publish;
 use super::session::{Session, Sessions};
@@ -90,6 +90,15 @@ pub enum Request {
         lease_ns: u64,
         /// Answer.
         reply: Reply<MotionOpened>,
+    },
+    /// Close a motion stream.
+    CloseMotion {
+        /// Who asks.
+        session: u64,
+        /// The stream's number.
+        stream: u16,
+        /// Answer.
+        reply: Reply<()>,
     },
     /// State datagrams a second, 0 = none.
     StateRate(u64, f64),
@@ -324,15 +333,27 @@ impl State {
                 self.command(command, Waiting::Limits(new, reply));
             }
             Request::Motion { session, delay_ns, lease_ns, reply } => {
-                let opened = self.motion.open(session, delay_ns, lease_ns).map(|stream| MotionOpened {
-                    stream,
-                    delay_s: delay_ns as f64 * 1e-9,
-                    lease_s: lease_ns as f64 * 1e-9,
-                    generation: self.generation,
+                let opened = self.motion.open(session, delay_ns, lease_ns, monotonic_ns()).map(|stream| {
+                    MotionOpened {
+                        stream,
+                        delay_s: delay_ns as f64 * 1e-9,
+                        lease_s: lease_ns as f64 * 1e-9,
+                        generation: self.generation,
+                    }
                 });
-                let full =
-                    || RpcError::new(codes::LIMIT, "this session has as many motion streams as it may");
+                let full = || {
+                    let text = format!("this session has {MAX_STREAMS} live motion streams; close one first");
+                    RpcError::new(codes::LIMIT, text)
+                };
                 let _ = reply.send(opened.ok_or_else(full));
+            }
+            Request::CloseMotion { session, stream, reply } => {
+                let known = self.motion.close_stream(session, stream, monotonic_ns());
+                let unknown = || {
+                    let text = format!("this session has no motion stream {stream}");
+                    RpcError::new(codes::NOT_FOUND, text).field("stream")
+                };
+                let _ = reply.send(known.then_some(()).ok_or_else(unknown));
             }
             Request::StateRate(id, rate) => {
                 if let Some(c) = self.sessions.get_mut(&id) {

@@ -2,12 +2,12 @@
 
 use super::{Server, answer, need};
 use crate::control::outbox::Outbox;
-use crate::control::scene::may_build;
+use crate::control::scene::{convert, may_build};
 use crate::control::session::Session;
 use crate::geometry::field::build::Progress;
 use crate::protocol::edit::Edit;
 use crate::protocol::messages::{Cancel, ProgressNote, Role, Transaction};
-use crate::protocol::rpc::{Id, Request, RpcError, codes};
+use crate::protocol::rpc::{Id, Request, RpcError, arguments, codes, shown};
 use serde_json::Value;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -22,6 +22,8 @@ const REPORT_MS: u64 = 100;
 pub(super) struct Job {
     id: Option<Id>,
     transaction: Transaction,
+    /// The edit is the request itself, not one of a list.
+    alone: bool,
     descriptor: Option<OwnedFd>,
 }
 
@@ -37,10 +39,8 @@ pub(super) fn queue_full() -> RpcError {
 /// Reads the arguments of an edit.
 pub(super) fn job(request: Request, descriptor: Option<OwnedFd>, role: Role) -> Result<Job, RpcError> {
     need(role, Role::Owner, &request.method)?;
-    let bad = |e: serde_json::Error| RpcError::new(codes::INVALID_PARAMS, e.to_string());
-    let transaction = if request.method == "transaction" {
-        serde_json::from_value::<Transaction>(request.params).map_err(bad)?
-    } else {
+    let alone = request.method != "transaction";
+    let transaction = if alone {
         let mut params = match request.params {
             Value::Object(m) => m,
             Value::Null => serde_json::Map::new(),
@@ -49,13 +49,35 @@ pub(super) fn job(request: Request, descriptor: Option<OwnedFd>, role: Role) -> 
         if params.insert("op".into(), request.method.into()).is_some() {
             return Err(RpcError::new(codes::INVALID_PARAMS, "`op` is the method here").field("op"));
         }
-        let edit = serde_json::from_value::<Edit>(Value::Object(params)).map_err(bad)?;
+        let edit = arguments::<Edit>(Value::Object(params))?;
         Transaction { edits: vec![edit], expect_generation: None }
+    } else {
+        let raw: Raw = arguments(request.params)?;
+        let edits = raw.edits.into_iter().enumerate().map(|(i, e)| {
+            let op = e.get("op").and_then(Value::as_str);
+            match op.filter(|op| !Edit::OPS.contains(op)) {
+                Some(op) => {
+                    let text = format!("there is no edit '{}'", shown(op));
+                    Err(convert::at(RpcError::new(codes::INVALID_PARAMS, text).field("op"), i))
+                }
+                None => arguments::<Edit>(e).map_err(|e| convert::at(e, i)),
+            }
+        });
+        Transaction { edits: edits.collect::<Result<_, _>>()?, expect_generation: raw.expect_generation }
     };
     if transaction.edits.iter().any(|e| matches!(e, Edit::SceneClear {})) {
         need(role, Role::Admin, "scene.clear")?;
     }
-    Ok(Job { id: request.id, transaction, descriptor })
+    Ok(Job { id: request.id, transaction, descriptor, alone })
+}
+
+/// A [`Transaction`] whose edits are read one by one, so that an error can name its edit.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    edits: Vec<Value>,
+    #[serde(default)]
+    expect_generation: Option<u64>,
 }
 
 /// Builds that can be cancelled, by request.
@@ -103,8 +125,9 @@ pub(super) async fn work(
         if outbox.is_closed() {
             return;
         }
-        let id = job.id.clone();
+        let (id, alone) = (job.id.clone(), job.alone);
         let result = carry_out(&server, &session, &outbox, &running, job).await;
+        let result = result.map_err(|e| if alone { convert::alone(e) } else { e });
         answer(&server, &outbox, id.map(Some), result);
     }
 }

@@ -4,22 +4,17 @@ use super::{Connection, need};
 use crate::control::bridge::{Request, arming};
 use crate::control::motion;
 use crate::protocol::messages::{
-    Arm, Cancel, Clutch, Done, Limits, MotionOpen, Recentre, Record, Role, StateStream, Subscribe,
+    Arm, Cancel, Clutch, Done, Limits, MotionClose, MotionOpen, Recentre, Record, Role, StateStream,
+    Subscribe,
 };
-use crate::protocol::rpc::{RpcError, codes};
+use crate::protocol::rpc::{RpcError, arguments as args, codes, shown};
 use crate::servo::handle::{ServoCommand, motion_delay_ns};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::time::Duration;
 
 /// Fastest telemetry on the socket, Hz.
 const MAX_SUBSCRIPTION: f64 = 200.0;
-
-fn args<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
-    let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
-    serde_json::from_value(params).map_err(|e| RpcError::new(codes::INVALID_PARAMS, e.to_string()))
-}
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,8 +28,14 @@ fn within(field: &str, x: f64, lo: f64, hi: f64, unit: &str) -> Result<f64, RpcE
     if x >= lo && x <= hi {
         return Ok(x);
     }
-    let text = format!("{field} = {x} is outside {lo} to {hi} {unit}");
+    let text = format!("{field} = {} is outside {lo} to {hi} {unit}", number(x));
     Err(RpcError::new(codes::INVALID_PARAMS, text).field(field))
+}
+
+/// A number for people: no hundreds of digits.
+fn number(x: f64) -> String {
+    let plain = x == 0.0 || (1e-4..1e9).contains(&x.abs());
+    if plain { x.to_string() } else { format!("{x:e}") }
 }
 
 impl Connection {
@@ -116,6 +117,14 @@ impl Connection {
                 Ok(self.done())
             }
             "motion.open" => self.motion(args(params)?).await,
+            "motion.close" => {
+                let c: MotionClose = args(params)?;
+                self.owner(method)?;
+                let session = self.session.id;
+                let make = |reply| Request::CloseMotion { session, stream: c.stream, reply };
+                server.bridge.ask(make).await?;
+                Ok(self.done())
+            }
             "cancel" => {
                 let c: Cancel = args(params)?;
                 if self.running.cancel(&c) {
@@ -137,7 +146,7 @@ impl Connection {
                 Ok(self.done())
             }
             "debug.panic" if server.options.debug => self.provoke(&params),
-            _ => Err(RpcError::new(codes::UNKNOWN_METHOD, format!("there is no method '{method}'"))),
+            _ => Err(RpcError::new(codes::UNKNOWN_METHOD, format!("there is no method '{}'", shown(method)))),
         }
     }
 
@@ -156,9 +165,10 @@ impl Connection {
 
     async fn limits(&self, l: Limits) -> Result<Value, RpcError> {
         self.holds_or_free("limits")?;
-        let check = |field: &str, x: Option<f64>| x.map(|x| within(field, x, 0.0, 1e6, "")).transpose();
-        let (force, torque) = (check("force", l.force)?, check("torque", l.torque)?);
-        let velocity = check("velocity", l.velocity)?;
+        let check =
+            |field: &str, x: Option<f64>, unit| x.map(|x| within(field, x, 0.0, 1e6, unit)).transpose();
+        let (force, torque) = (check("force", l.force, "N")?, check("torque", l.torque, "N·m")?);
+        let velocity = check("velocity", l.velocity, "m/s")?;
         let make = |reply| Request::Limits { force, torque, velocity, reply };
         self.server.bridge.ask(make).await.map(|l| value(&l))
     }

@@ -12,7 +12,7 @@ use super::scene::SceneService;
 use super::session::{Applicant, Session, Sessions};
 use super::status::StatusBoard;
 use crate::protocol::messages::{Hello, Role, UdpInfo, Welcome};
-use crate::protocol::rpc::{Id, Response, RpcError, codes, parse_request};
+use crate::protocol::rpc::{Id, Response, RpcError, arguments, codes, parse_request};
 use crate::protocol::{VERSION, negotiate};
 use crate::scene::model::{Edit, Meta};
 use std::net::SocketAddr;
@@ -145,7 +145,8 @@ async fn converse(server: &Arc<Server>, stream: UnixStream) {
         Err(_) => {
             server.counters.closed.fetch_add(1, Relaxed);
             let text = format!("no hello within {} s", server.options.hello.as_secs_f64());
-            outbox.answer(&Response::err(None, RpcError::new(codes::NO_HELLO, text)));
+            let e = RpcError::new(codes::NO_HELLO, text).generation(server.scene.generation());
+            outbox.answer(&Response::err(None, e));
         }
     }
     outbox.close();
@@ -189,8 +190,7 @@ async fn greet(
             (r.id, Err(RpcError::new(codes::NO_HELLO, "the first request of a connection is hello")))
         }
         Ok(r) => {
-            let hello = serde_json::from_value::<Hello>(r.params)
-                .map_err(|e| RpcError::new(codes::INVALID_PARAMS, e.to_string()));
+            let hello = arguments::<Hello>(r.params);
             (r.id, hello.and_then(|h| admit(server, peer, &h, outbox)))
         }
     };
@@ -200,7 +200,7 @@ async fn greet(
             Some(session)
         }
         Err(e) => {
-            outbox.answer(&Response::err(id, e));
+            outbox.answer(&Response::err(id, e.or_generation(|| server.scene.generation())));
             None
         }
     }
@@ -265,7 +265,8 @@ fn complain(end: &End, server: &Server, outbox: &Outbox) {
         End::Slow => format!("a line must end within {} s of its beginning", LINE_PATIENCE.as_secs()),
     };
     server.counters.closed.fetch_add(1, Relaxed);
-    outbox.answer(&Response::err(None, RpcError::new(codes::LIMIT, text)));
+    let e = RpcError::new(codes::LIMIT, text).generation(server.scene.generation());
+    outbox.answer(&Response::err(None, e));
 }
 
 /// A connection that has said hello.
@@ -425,7 +426,7 @@ fn answer(
     let Some(id) = id else { return };
     outbox.answer(&match result {
         Ok(v) => Response::ok(id, v),
-        Err(e) => Response::err(id, e),
+        Err(e) => Response::err(id, e.or_generation(|| server.scene.generation())),
     });
 }
 

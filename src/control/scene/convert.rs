@@ -4,7 +4,7 @@ use super::source::Reading;
 use crate::geometry::import::Unit;
 use crate::geometry::pose::Vec3;
 use crate::geometry::{Pose, field::build::FieldParams, field::build::Resolution as FieldResolution};
-use crate::protocol::edit::{Edit as Wire, ObjectRef, PoseJson, Resolution, ToolJson};
+use crate::protocol::edit::{Edit as Wire, Factors, ObjectRef, PoseJson, Resolution, ToolJson};
 use crate::protocol::rpc::{RpcError, codes};
 use crate::scene::model::{
     Edit, EditError, EditErrorKind, GeometrySpec, Material, Method, ObjectPatch, ObjectSpec, Ref, Scene,
@@ -86,8 +86,8 @@ fn object(r: &ObjectRef) -> Ref {
     }
 }
 
-fn factors(s: Option<[f64; 3]>) -> Vec3 {
-    s.map_or(Vec3::repeat(1.0), Vec3::from)
+fn factors(s: Option<Factors>) -> Vec3 {
+    s.map_or(Vec3::repeat(1.0), |f| Vec3::from(f.each()))
 }
 
 /// Converts a whole transaction against the scene to which it will be applied; `meshes[i]` is what edit `i` loads.
@@ -115,6 +115,21 @@ pub fn at(mut e: RpcError, index: usize) -> RpcError {
     let data = e.data.get_or_insert_default();
     let field = data.field.take().map_or_else(String::new, |f| format!(".{f}"));
     data.field = Some(format!("edits[{index}]{field}"));
+    e
+}
+
+/// An edit that was a request of its own: its field as the client sent it, without its place in a list.
+pub fn alone(mut e: RpcError) -> RpcError {
+    if let Some(field) = e.data.as_mut().and_then(|d| d.field.as_mut()) {
+        let bare = field.strip_prefix("edits[0]").map(|f| f.trim_start_matches('.').to_owned());
+        *field = bare.unwrap_or_else(|| std::mem::take(field));
+    }
+    if let Some(data) = e.data.as_mut().filter(|d| d.field.as_deref() == Some("")) {
+        data.field = None;
+    }
+    if let Some((_, rest)) = e.message.strip_prefix("edit 0 (").and_then(|m| m.split_once("): ")) {
+        e.message = rest.to_owned();
+    }
     e
 }
 
@@ -165,7 +180,7 @@ fn one(
                 geometry: mesh.clone().map(Ref::Name),
                 material: material.clone().map(Ref::Name),
                 pose: p.map(|p| pose(&p, "pose")).transpose()?,
-                scale: scale.map(Vec3::from),
+                scale: scale.map(|f| Vec3::from(f.each())),
                 params: params(*resolution),
                 moving: *moving,
                 gain: None,
@@ -212,5 +227,20 @@ pub fn refusal(e: &EditError) -> RpcError {
         EditErrorKind::Limit => codes::LIMIT,
         EditErrorKind::Invalid | EditErrorKind::Duplicate | EditErrorKind::InUse => codes::REJECTED,
     };
-    at(RpcError::new(code, e.to_string()).field(e.field), e.index)
+    // The model's names are not always those of the protocol.
+    let field = match (e.field, e.edit) {
+        ("geometry", "add geometry" | "remove geometry") => "name",
+        ("material", "add material" | "set material" | "remove material") => "name",
+        ("geometry", _) => "mesh",
+        ("device_in_scene", _) => "pose",
+        ("workspace_scale", _) => "scale",
+        ("cell" | "memory" | "padding", _) => "resolution",
+        (field, _) => field,
+    };
+    let named = EditError {
+        field,
+        cause: e.cause.replace("a geometry", "a mesh").replace("no geometry", "no mesh"),
+        ..e.clone()
+    };
+    at(RpcError::new(code, named.to_string()).field(field), e.index)
 }

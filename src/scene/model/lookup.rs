@@ -73,7 +73,7 @@ pub(super) fn fresh_name<P: Part>(
         return Err(invalid("name", "a name has 1 to 128 bytes and no control characters"));
     }
     if map.values().any(|p| p.meta().name.as_deref() == Some(name)) {
-        let cause = format!("there is already a {} named '{name}'", P::KIND);
+        let cause = format!("the name '{name}' belongs to another {}", P::KIND);
         return Err(EditError::new(EditErrorKind::Duplicate, "name", cause));
     }
     Ok(Some(name.into()))
