@@ -104,12 +104,7 @@ fn every_method_refuses_positional_arguments_and_every_error_carries_the_generat
         ("cancel", json!({"request":99}), codes::NOT_FOUND, Some("request")),
         ("material.set", json!({"name":"x","stiffness":[1,2]}), codes::INVALID_PARAMS, Some("stiffness")),
         ("material.set", json!({"name":"x","stiffness":-1}), codes::REJECTED, Some("stiffness")),
-        (
-            "object.create",
-            json!({"name":"x","mesh":"none","material":"no"}),
-            codes::NOT_FOUND,
-            Some("material"),
-        ),
+        ("object.create", json!({"name":"x","mesh":"none","material":"no"}), codes::NOT_FOUND, Some("mesh")),
         ("mesh.delete", json!({"name":"none"}), codes::NOT_FOUND, Some("name")),
         ("material.delete", json!({"name":"none"}), codes::NOT_FOUND, Some("name")),
         ("device.place", json!({"scale":1e9}), codes::REJECTED, Some("scale")),
