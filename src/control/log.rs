@@ -131,12 +131,16 @@ mod tests {
             log.line(line.clone());
         }
         assert!(!log.finish());
-        let lost = log.lost.load(Relaxed);
-        assert!(lost > 8 * QUEUE as u64, "{lost}");
         drop(log);
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
-        assert!(text.contains(&format!("{lost} lines of the log were lost")), "{}", text.len());
+        // Every line was written or told to be lost; how many notes tell it depends on who ran when.
+        let written = text.lines().filter(|l| l.starts_with('x')).count();
+        let told = text
+            .lines()
+            .filter_map(|l| l.strip_prefix("hapticd: ")?.split(' ').next()?.parse::<usize>().ok());
+        let told: usize = told.sum();
+        assert!(told > 8 * QUEUE && written + told == 10 * QUEUE, "{written} {told}");
     }
 
     #[test]
