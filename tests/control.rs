@@ -728,10 +728,15 @@ fn each_bad_datagram_is_counted_under_its_own_name() {
 
 #[test]
 fn shutdown_is_asked_for_and_happens() {
-    let mut d = Daemon::start("");
-    let mut c = d.client("admin");
-    c.call("shutdown", json!({})).expect("accepted");
-    assert!(d.wait_exit().success());
+    for _ in 0..8 {
+        let mut d = Daemon::start("");
+        let mut c = d.client("admin");
+        let mut other = d.client("other");
+        c.call("shutdown", json!({})).expect("accepted");
+        let last = other.note(daemon::PATIENCE).expect("the event comes before the end").expect("an event");
+        assert_eq!(last.params["event"], "shutdown");
+        assert!(d.wait_exit().success());
+    }
 }
 
 #[test]

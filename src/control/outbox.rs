@@ -32,6 +32,8 @@ struct Inner {
     telemetry: VecDeque<(StateJson, f64)>,
     gap: u64,
     closed: bool,
+    /// The writer has taken something and not come back for more.
+    writing: bool,
 }
 
 impl Outbox {
@@ -90,6 +92,12 @@ impl Outbox {
         self.lock().closed
     }
 
+    /// True when every answer and note has been written, or never will be.
+    pub fn is_idle(&self) -> bool {
+        let i = self.lock();
+        i.closed || (i.answers.is_empty() && i.notes.is_empty() && !i.writing)
+    }
+
     /// Waits until the outbox is closed. Cancel safe.
     pub async fn closed(&self) {
         loop {
@@ -106,14 +114,18 @@ impl Outbox {
         loop {
             {
                 let mut i = self.lock();
+                // Whoever asks has written what it took before.
+                i.writing = false;
                 if i.answer_bytes > MAX_ANSWERS {
                     return None;
                 }
                 if let Some(a) = i.answers.pop_front() {
                     i.answer_bytes -= a.len();
+                    i.writing = true;
                     return Some(a);
                 }
                 if let Some(n) = i.notes.pop_front() {
+                    i.writing = true;
                     return Some(n);
                 }
                 if i.closed {

@@ -206,6 +206,12 @@ impl Sessions {
         self.lock().values().map(|s| s.info()).collect()
     }
 
+    /// True when nothing waits to be written to any client.
+    pub fn all_idle(&self) -> bool {
+        let all: Vec<_> = self.lock().values().filter_map(|s| s.outbox()).collect();
+        all.iter().all(|o| o.is_idle())
+    }
+
     /// Sends an event to every connected client.
     pub fn broadcast(&self, event: &str, text: &str) {
         let note = crate::protocol::messages::EventNote { event: event.into(), text: text.into() };

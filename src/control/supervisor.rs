@@ -36,6 +36,9 @@ const RETRY: Duration = Duration::from_secs(2);
 /// Time in which the servo must have commanded its last zero.
 const LAST_ZERO: Duration = Duration::from_secs(2);
 
+/// Clients have so long to take the last answers and events.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
 /// A servo that runs.
 pub struct Started {
     /// Its control end.
@@ -185,6 +188,11 @@ pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) 
     let confirmed = keeper.end();
     sessions.broadcast("shutdown", "the daemon is shutting down");
     recordings.finish(&bridge);
+    // The answer to `shutdown` and the event go out, to whoever reads.
+    let until = Instant::now() + LAST_WORDS;
+    while !sessions.all_idle() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(2));
+    }
     // The runtime first: its tasks ask the bridge.
     runtime.shutdown_timeout(Duration::from_millis(500));
     bridge.send(Request::Stop);

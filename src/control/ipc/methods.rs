@@ -142,7 +142,7 @@ impl Connection {
             "shutdown" => {
                 args::<Nothing>(params)?;
                 need(self.session.role(), Role::Admin, method)?;
-                (server.shutdown)();
+                // After its answer: `Connection::line`.
                 Ok(self.done())
             }
             "debug.panic" if server.options.debug => self.provoke(&params),

@@ -380,7 +380,11 @@ impl Connection {
             return;
         }
         let result = self.call(&request.method, request.params).await;
+        let end = request.method == "shutdown" && result.is_ok();
         self.answer(id, result);
+        if end {
+            (self.server.shutdown)();
+        }
     }
 
     fn answer(&self, id: Option<Option<Id>>, result: Result<serde_json::Value, RpcError>) {
