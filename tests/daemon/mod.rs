@@ -135,6 +135,16 @@ impl Daemon {
         kill(Pid::from_raw(self.child.id() as i32), s).expect("signals");
     }
 
+    /// Waits until the process is stopped: a signal is not yet obeyed when it has been sent.
+    pub fn wait_stopped(&self) {
+        let stat = format!("/proc/{}/stat", self.child.id());
+        wait_for("the daemon to stop", || {
+            let text = std::fs::read_to_string(&stat).expect("proc");
+            // The state follows the name, which ends with the last parenthesis.
+            text.rsplit(") ").next().is_some_and(|t| t.starts_with('T')).then_some(())
+        });
+    }
+
     pub fn wait_exit(&mut self) -> ExitStatus {
         wait_for("the daemon's end", || self.child.try_wait().expect("waits"))
     }

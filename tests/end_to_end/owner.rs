@@ -71,6 +71,7 @@ fn ctl_gives_up_on_a_daemon_that_does_not_answer() {
     let mut before = d.client("before");
     before.set_patience(Some(Duration::from_millis(300)));
     d.signal(Signal::SIGSTOP);
+    d.wait_stopped();
     let error = before.call("status", json!({})).expect_err("no answer").to_string();
     assert!(error.contains("has not answered for 0.3 s"), "{error}");
     let out = d.ctl(&["--timeout", "0.3", "status"]);

@@ -167,12 +167,7 @@ fn sigtstp_while_touching_zeroes_before_it_stops_and_sigcont_is_a_fault() {
     let d = start();
     let mut child = touch(&d);
     d.signal(Signal::SIGTSTP);
-    let stat = format!("/proc/{}/stat", d.child.id());
-    wait_for("the daemon to stop", || {
-        let text = std::fs::read_to_string(&stat).expect("proc");
-        // The state follows the name, which ends with the last parenthesis.
-        text.rsplit(") ").next().is_some_and(|t| t.starts_with('T')).then_some(())
-    });
+    d.wait_stopped();
     let plant = d.plant();
     assert!(plant.is_zero(), "{:?}", plant.wrench);
     d.signal(Signal::SIGCONT);
