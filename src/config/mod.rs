@@ -115,10 +115,12 @@ pub fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = std::fs::File::options().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() {
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() {
         return Ok(file);
     }
-    let text = "is not a regular file; pipes, devices and directories are not read";
+    let what = if kind.is_dir() { "a directory" } else { "a pipe, device or socket" };
+    let text = format!("is not a regular file but {what}");
     Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text))
 }
 
