@@ -184,7 +184,7 @@ impl MotionTable {
     }
 
     /// Opens the session's next free stream; when all numbers are taken, the one that has been silent longest beyond
-    /// its lease and [`OPEN_GRACE_NS`] makes room. `None` when [`MAX_STREAMS`] are alive.
+    /// its lease and the 5 s of grace for a first datagram makes room. `None` when [`MAX_STREAMS`] are alive.
     pub fn open(&mut self, session: u64, delay_ns: u64, lease_ns: u64, now_ns: u64) -> Option<u16> {
         let free = (1..=MAX_STREAMS as u16).find(|n| !self.streams.contains_key(&(session, *n)));
         let number = match free {
