@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Modules on the servo path. A module's attribute covers the modules below it.
-const REAL_TIME: [&str; 16] = [
+const REAL_TIME: [&str; 18] = [
+    "contact/ist/query.rs",
     "contact/share.rs",
     "contact/sphere.rs",
     "contact/stiffness.rs",
     "contact/vps/kernel.rs",
     "contact/vps/query.rs",
+    "contact/vps/walk.rs",
     "haptics/coupling.rs",
     "haptics/guard.rs",
     "servo/adopt.rs",

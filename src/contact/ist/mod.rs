@@ -7,19 +7,12 @@
 //! what lies between is opened. Where the paper adds lenses of sphere pairs and leaves the gaps between the spheres to
 //! enlarged secondary radii, nothing is left over here, and every answer comes with bounds that hold.
 
-mod distance;
-mod frame;
-mod kernel;
 pub mod lens;
 mod model;
 pub mod packing;
 pub(crate) mod parts;
-mod respond;
-mod sums;
-mod threshold;
+mod query;
 pub mod tree;
-mod triangles;
-mod volume;
 
 pub use model::{IstError, IstParams, Solid, SphereTree, cell_for};
-pub(crate) use volume::query;
+pub(crate) use query::query;

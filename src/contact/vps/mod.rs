@@ -9,6 +9,7 @@ mod nearest;
 mod order;
 mod query;
 mod tree;
+mod walk;
 mod weights;
 
 pub use build::{Density, ShellError, ShellParams};

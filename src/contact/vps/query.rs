@@ -19,7 +19,7 @@
 )]
 
 use super::kernel::{Job, Sums};
-use super::tree::{self, Plan};
+use super::walk::{Plan, plan, walk};
 use super::weights::Weights;
 use super::{Level, PointShell};
 use crate::contact::stiffness::{positive_part, rotated};
@@ -54,32 +54,32 @@ pub(crate) fn query(q: &Query<'_>, shell: &PointShell, field: &Field, budget: Bu
     let units = if budget.units == 0 { usize::MAX } else { budget.units as usize };
     // What may touch has to fit, else so much of the levels that their part of it does.
     let plan = if units < all {
-        tree::plan(simd, &whole, units / SLACK.1 * SLACK.0)
+        plan(simd, &whole, units / SLACK.1 * SLACK.0)
     } else {
         Plan { granted: all, may_touch: 0 }
     };
     let passed = || budget.deadline.is_some_and(|d| d.passed());
     let with_slack = |points: usize| (points.max(LANES) / SLACK.0 + 1).saturating_mul(SLACK.1).min(all);
-    let (weights, walk, need);
+    let (weights, walked, need);
     if plan.granted >= all {
-        walk = tree::walk(simd, &whole, all.div_ceil(LANES), units, passed, &mut sums);
-        need = with_slack(walk.visited);
+        walked = walk(simd, &whole, all.div_ceil(LANES), units, passed, &mut sums);
+        need = with_slack(walked.visited);
         weights = everything;
     } else {
         weights = Weights::new(shell, plan.granted);
         let part = job(q, shell, field, grid, &relative, &weights);
-        walk = tree::walk(simd, &part, weights.last_block(plan.granted), units, passed, &mut sums);
-        need = with_slack(plan.may_touch.max(walk.visited));
+        walked = walk(simd, &part, weights.last_block(plan.granted), units, passed, &mut sums);
+        need = with_slack(plan.may_touch.max(walked.visited));
     }
     // Points that were visited or cannot matter.
-    let seen = weights.visited(shell, walk.done).min(all);
+    let seen = weights.visited(shell, walked.done).min(all);
 
     let deepest = largest(&sums.deepest);
     let mut contact = Contact {
-        work: walk.visited as u32,
+        work: walked.visited as u32,
         need: need as u32,
         complete: seen >= all,
-        deadline_hit: walk.late,
+        deadline_hit: walked.late,
         ..Contact::none((deepest <= 0.0 && deepest.is_finite()).then_some(-deepest))
     };
     contact.depth_bounds = Some(depth_bounds(&sums, covering(shell, seen), error).intersect(&gap.bounds()));
@@ -87,7 +87,7 @@ pub(crate) fn query(q: &Query<'_>, shell: &PointShell, field: &Field, budget: Bu
         contact.touching = true;
         contact.depth = deepest;
         contact.distance = Some(0.0);
-        let factor = weights.factor(shell, walk.counted);
+        let factor = weights.factor(shell, walked.counted);
         respond(&mut contact, q, shell, &sums, factor);
         list_points(&mut contact, q, shell, &sums, &weights, factor);
     }

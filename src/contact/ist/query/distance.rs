@@ -6,18 +6,6 @@
 //! the next one (Weller & Zachmann 2009, sections 4.1.1 and 4.1.2). The distance is that of two points of the surfaces
 //! and so never too small; the bound below comes from the field alone.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::disallowed_macros,
-        clippy::disallowed_methods,
-        clippy::disallowed_types,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unwrap_used
-    )
-)]
-
 use super::frame::Frame;
 use super::kernel::{node_depth, see_cells, sixteen, store, unpack};
 use super::model::{Solid, SphereTree};

@@ -12,18 +12,6 @@
 //! pressed h deep is pushed back with k A h. It is the paper's k V n per sphere (section 5.1) with the object's normal
 //! at each cell in place of the sphere's.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::disallowed_macros,
-        clippy::disallowed_methods,
-        clippy::disallowed_types,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unwrap_used
-    )
-)]
-
 use super::frame::Frame;
 use super::kernel::{add_cells, cap, contribute, see_nodes, sixteen, stake, unpack};
 use super::model::{Solid, SphereTree};

@@ -1,0 +1,25 @@
+//! What a tick asks of a sphere tree: everything below runs on the servo.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+mod distance;
+mod frame;
+mod kernel;
+mod respond;
+mod sums;
+mod threshold;
+mod triangles;
+mod volume;
+
+use super::{model, tree};
+pub(crate) use volume::query;

@@ -1,0 +1,157 @@
+//! Through the tree of balls: which blocks of points a query visits, and how far a budget reaches.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+use super::kernel::{CHUNK, Job, Sums, about, over, soft_count, visit};
+use crate::geometry::simd::{LANES, SimdLevel};
+
+/// What a traversal came to.
+pub(super) struct Walk {
+    /// Every block before this one has been visited, or cannot matter.
+    pub(super) done: usize,
+    /// End of what `sums.total` holds: a level cut short covers one side of the tool only, so it does not count.
+    pub(super) counted: usize,
+    /// Points visited.
+    pub(super) visited: usize,
+    /// The deadline ended it.
+    pub(super) late: bool,
+}
+
+/// Visits every block before `end` that has a weight and may touch, or, as long as nothing touches, may hold the point
+/// nearest to the object. Stops when `limit` points are visited or `passed` says so (asked before each group).
+pub(super) fn walk(
+    simd: SimdLevel,
+    job: &Job<'_>,
+    end: usize,
+    limit: usize,
+    passed: impl Fn() -> bool,
+    sums: &mut Sums,
+) -> Walk {
+    let shell = job.shell;
+    let [blocks, groups, regions] = &shell.tree.tiers;
+    let mut ends = shell.levels.iter().map(|l| l.len.div_ceil(LANES));
+    let mut next_end = ends.next().unwrap_or(usize::MAX);
+    let mut whole = (0, sums.total);
+    let mut chunk = [0u32; CHUNK];
+    let (mut n, mut visited) = (0, 0);
+    for top in (0..regions.len()).step_by(LANES) {
+        let mut hits = over(simd, job, regions, top, regions.len() - top, sums.nearest());
+        while hits != 0 {
+            let region = top + hits.trailing_zeros() as usize;
+            hits &= hits - 1;
+            let children = regions.children(region);
+            let mut hits = over(simd, job, groups, children.start, children.len(), sums.nearest());
+            while hits != 0 {
+                let group = children.start + hits.trailing_zeros() as usize;
+                hits &= hits - 1;
+                let children = groups.children(group);
+                if children.start >= end {
+                    visit(simd, job, &chunk[..n], sums);
+                    return Walk { done: end, counted: end, visited: visited.min(shell.len), late: false };
+                }
+                if next_end <= children.start {
+                    visit(simd, job, &chunk[..n], sums);
+                    n = 0;
+                    whole = (next_end, sums.total);
+                    while next_end <= children.start {
+                        whole.0 = next_end;
+                        next_end = ends.next().unwrap_or(usize::MAX);
+                    }
+                }
+                let mut hits = over(simd, job, blocks, children.start, children.len(), sums.nearest());
+                let late = visited > 0 && passed();
+                while hits != 0 {
+                    let block = children.start + hits.trailing_zeros() as usize;
+                    hits &= hits - 1;
+                    if block >= end || job.partial.weight(shell, block) == 0.0 {
+                        continue;
+                    }
+                    if late || (visited > 0 && visited + LANES > limit) {
+                        visit(simd, job, &chunk[..n], sums);
+                        let counted = if whole.0 > 0 { whole.0 } else { block };
+                        if whole.0 > 0 {
+                            sums.total = whole.1;
+                        }
+                        return Walk { done: block, counted, visited, late };
+                    }
+                    if n == CHUNK {
+                        visit(simd, job, &chunk, sums);
+                        n = 0;
+                    }
+                    chunk[n] = block as u32;
+                    n += 1;
+                    visited += LANES;
+                }
+                // Every visit may bring the nearest point closer and so spare others.
+                if !sums.touched {
+                    visit(simd, job, &chunk[..n], sums);
+                    n = 0;
+                }
+            }
+        }
+    }
+    visit(simd, job, &chunk[..n], sums);
+    Walk { done: end, counted: end, visited: visited.min(shell.len), late: false }
+}
+
+/// How much of the shell a budget pays for.
+pub(super) struct Plan {
+    /// Points to grant: a prefix of the shell of which about `fits` points may touch; all of them where that is fewer.
+    pub(super) granted: usize,
+    /// Points that may touch, estimated where not all fit.
+    pub(super) may_touch: usize,
+}
+
+/// Counts, level by level, the points in blocks that may touch, until `fits` is exceeded. Blocks that nearly may count
+/// in part, so that the plan changes continuously with the pose.
+pub(super) fn plan(simd: SimdLevel, job: &Job<'_>, fits: usize) -> Plan {
+    let shell = job.shell;
+    let [blocks, groups, regions] = &shell.tree.tiers;
+    let mut levels = shell.levels.iter().map(|l| l.len);
+    // The level being counted, the points that may touch before it and in it.
+    let (mut start, mut end) = (0, levels.next().unwrap_or(shell.len));
+    let (mut before, mut within) = (0.0, 0.0);
+    let fits = fits as f64;
+    let over_budget = |start: usize, end: usize, before: f64, within: f64| {
+        let granted = start + ((end - start) as f64 * (fits - before) / within) as usize;
+        let may_touch = ((before + within) * shell.len as f64 / end.max(1) as f64) as usize;
+        Plan { granted: (granted / LANES * LANES).max(LANES).min(shell.len), may_touch }
+    };
+    for top in (0..regions.len()).step_by(LANES) {
+        let mut hits = about(simd, job, regions, top, regions.len() - top);
+        while hits != 0 {
+            let children = regions.children(top + hits.trailing_zeros() as usize);
+            hits &= hits - 1;
+            let mut hits = about(simd, job, groups, children.start, children.len());
+            while hits != 0 {
+                let children = groups.children(children.start + hits.trailing_zeros() as usize);
+                hits &= hits - 1;
+                while children.start * LANES >= end && end < shell.len {
+                    if before + within > fits {
+                        return over_budget(start, end, before, within);
+                    }
+                    before += within;
+                    within = 0.0;
+                    start = end;
+                    end = levels.next().unwrap_or(shell.len);
+                }
+                let n = children.len();
+                within += f64::from(soft_count(simd, job, blocks, children.start, n)) * LANES as f64;
+            }
+        }
+    }
+    if before + within > fits {
+        return over_budget(start, end, before, within);
+    }
+    Plan { granted: shell.len, may_touch: (before + within) as usize }
+}
