@@ -129,6 +129,17 @@ pub struct Query<'a> {
     pub material: &'a Material,
 }
 
+impl Query<'_> {
+    /// Velocity of the tool as seen from the object: of the tool's origin and angular, scene axes. Real-time safe.
+    pub(crate) fn relative_twist(&self) -> Twist {
+        let arm = self.tool_pose.translation.vector - self.object_pose.translation.vector;
+        Twist {
+            linear: self.tool_twist.linear - self.object_twist.at(&arm),
+            angular: self.tool_twist.angular - self.object_twist.angular,
+        }
+    }
+}
+
 /// What a query remembers between ticks (warm starts). Explicit, resettable, recorded; fixed size, no heap.
 /// The answer with the same (query, budget, state) has the same bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

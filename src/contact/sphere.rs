@@ -46,8 +46,7 @@ pub(crate) fn query(q: &Query<'_>, radius: f64, field: &Field) -> Contact {
     let away = q.object_pose.rotation * (-gradient / gradient.norm().max(LEAST_GRADIENT));
     let stiffness = sound(q.material.stiffness);
     let spring = stiffness * penetration;
-    let arm = q.tool_pose.translation.vector - q.object_pose.translation.vector;
-    let approach = -(q.tool_twist.linear - q.object_twist.at(&arm)).dot(&away);
+    let approach = -q.relative_twist().linear.dot(&away);
     // Never more than the spring: starts from 0 at first touch, never pulls.
     let damping = (sound(q.material.damping) * approach).clamp(0.0, spring);
     contact.touching = true;

@@ -68,6 +68,21 @@ fn rotate(a: &mut Matrix6<f64>, v: &mut Matrix6<f64>, p: usize, q: usize) {
     }
 }
 
+/// A symmetric matrix from its upper triangle: `upper(i)` is the i-th value by rows. Real-time safe.
+pub(crate) fn symmetric(upper: impl Fn(usize) -> f64) -> Matrix6<f64> {
+    let mut m = Matrix6::zeros();
+    let mut at = 0;
+    for i in 0..6 {
+        for j in i..6 {
+            let value = upper(at);
+            m[(i, j)] = value;
+            m[(j, i)] = value;
+            at += 1;
+        }
+    }
+    m
+}
+
 /// The nearest positive semidefinite matrix (negative eigenvalues set to 0). Rotations are measured as
 /// displacement at a lever of `length` m, so that N/m and N·m/rad compare. Real-time safe.
 pub fn positive_part(symmetric: &Matrix6<f64>, length: f64) -> Matrix6<f64> {

@@ -133,6 +133,30 @@ pub(crate) fn dot<S: Simd>(a: Vector<S>, b: Vector<S>) -> Lanes<S> {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
+/// a x b.
+#[inline(always)]
+pub(crate) fn cross<S: Simd>(a: Vector<S>, b: Vector<S>) -> Vector<S> {
+    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+}
+
+/// Short names for constants and loads; a closure would not be inlined into the dispatched function.
+#[derive(Clone, Copy)]
+pub(crate) struct Constants<S>(pub(crate) S);
+
+impl<S: Simd> Constants<S> {
+    /// Reads the lanes.
+    #[inline(always)]
+    pub(crate) fn at(self, values: &F) -> Lanes<S> {
+        Lanes::load(self.0, values)
+    }
+
+    /// The same value in all lanes.
+    #[inline(always)]
+    pub(crate) fn of(self, value: f32) -> Lanes<S> {
+        Lanes::splat(self.0, value)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::simd::{SimdLevel, dispatch};
@@ -149,6 +173,7 @@ mod tests {
         out.push(x.at_most(zero, y, x).store());
         out.push(std::array::from_fn(|i| ((x.below(0.25) >> i) & 1) as f32));
         out.push(dot([x, y, x], minus([y, y, x], [x, x, y])).store());
+        out.extend(cross([x, y, x], [y, y, x]).map(Lanes::store));
         out
     }
 
@@ -171,6 +196,9 @@ mod tests {
             want(&|x, y| if x <= 0.0 { y } else { x }),
             want(&|x, _| f32::from(u8::from(x < 0.25))),
             want(&|x, y| x * (y - x) + y * (y - x) + x * (x - y)),
+            want(&|x, y| y * x - x * y),
+            want(&|x, y| x * y - x * x),
+            want(&|x, y| x * y - y * y),
         ];
         for level in SimdLevel::ALL.into_iter().filter(|l| l.available()) {
             let (a, b) = (&a, &b);

@@ -22,13 +22,12 @@ use super::kernel::{Job, Sums};
 use super::walk::{Plan, plan, walk};
 use super::weights::Weights;
 use super::{Level, PointShell};
-use crate::contact::stiffness::{positive_part, rotated};
+use crate::contact::stiffness::{positive_part, rotated, symmetric};
 use crate::contact::{Bounds, Budget, Contact, ContactPoint, MAX_POINTS, Material, Query};
 use crate::geometry::field::Field;
 use crate::geometry::field::block::Grid;
 use crate::geometry::simd::{LANES, level};
-use crate::geometry::{Point, Pose, Twist, Vec3, Wrench};
-use nalgebra::Matrix6;
+use crate::geometry::{Point, Pose, Vec3, Wrench};
 
 /// Part of the budget that is planned with: parts of a level differ in how much of them may touch.
 const SLACK: (usize, usize) = (4, 5);
@@ -135,7 +134,7 @@ fn job<'a>(
     let rotation = relative.rotation.to_rotation_matrix();
     let per_cell = 1.0 / field.cell;
     let offset = (relative.translation.vector - field.origin.coords) * per_cell;
-    let twist = relative_twist(q);
+    let (twist, back) = (q.relative_twist(), q.tool_pose.rotation.inverse());
     let f = |v: f64| v as f32;
     // Of a ball's transformed centre.
     let rounding = 1e-6 * (shell.bound_radius + relative.translation.vector.norm());
@@ -148,8 +147,8 @@ fn job<'a>(
         offset: [f(offset.x), f(offset.y), f(offset.z)],
         pressure: f(pressure),
         damping: f(damping),
-        linear: twist.linear.map(f).into(),
-        angular: twist.angular.map(f).into(),
+        linear: (back * twist.linear).map(f).into(),
+        angular: (back * twist.angular).map(f).into(),
         coarse: blocks(weights.coarse),
         fine: blocks(weights.fine),
         blend_until: weights.coarse.map_or(0, |l| l.len / LANES),
@@ -168,15 +167,6 @@ pub(crate) fn per_area(m: &Material) -> (f64, f64) {
         if p.is_finite() && p > 0.0 { p } else { 0.0 }
     };
     (per(m.stiffness), per(m.damping))
-}
-
-/// Velocity of the tool as seen from the object, about the tool's origin, in the tool's axes.
-fn relative_twist(q: &Query<'_>) -> Twist {
-    let arm = q.tool_pose.translation.vector - q.object_pose.translation.vector;
-    let linear = q.tool_twist.linear - q.object_twist.at(&arm);
-    let angular = q.tool_twist.angular - q.object_twist.angular;
-    let back = q.tool_pose.rotation.inverse();
-    Twist { linear: back * linear, angular: back * angular }
 }
 
 fn largest(lanes: &[f32; LANES]) -> f64 {
@@ -210,16 +200,7 @@ fn respond(contact: &mut Contact, q: &Query<'_>, shell: &PointShell, sums: &Sums
     // -d(wrench)/d(displacement) of the elastic part: moving by (v, w) deepens a point by g.v + (r x g).w and turns
     // the force with the tool. The part from turning the torque is antisymmetric and drops out below.
     let (pressure, _) = per_area(q.material);
-    let mut symmetric = Matrix6::zeros();
-    let mut at = 9;
-    for i in 0..6 {
-        for j in i..6 {
-            let value = -0.5 * pressure * total(at);
-            symmetric[(i, j)] = value;
-            symmetric[(j, i)] = value;
-            at += 1;
-        }
-    }
+    let mut symmetric = symmetric(|i| -0.5 * pressure * total(9 + i));
     let turn = triple(6).cross_matrix();
     for i in 0..3 {
         for j in 0..3 {

@@ -1,7 +1,7 @@
 //! Evaluation of the winding-number tree: 16 moments or 16 triangles at a time.
 
 use super::Winding;
-use crate::geometry::lanes::{F, LANES, Lanes, dot, load, minus, splat};
+use crate::geometry::lanes::{Constants, F, LANES, Lanes, cross, dot, load, minus, splat};
 use crate::geometry::simd::{self, Simd, dispatch};
 use crate::geometry::wide::{LEAF, NONE, STACK};
 use std::f32::consts::{FRAC_1_PI, FRAC_PI_2, FRAC_PI_4, PI};
@@ -76,22 +76,6 @@ fn far_field<S: Simd>(simd: S, node: &Node, p: [f32; 3], sum: &mut Lanes<S>) -> 
     excess.below(0.0) & node.used
 }
 
-/// Short names for constants and loads; a closure would not be inlined into the dispatched function.
-#[derive(Clone, Copy)]
-struct Constants<S>(S);
-
-impl<S: Simd> Constants<S> {
-    #[inline(always)]
-    fn at(self, values: &F) -> Lanes<S> {
-        Lanes::load(self.0, values)
-    }
-
-    #[inline(always)]
-    fn of(self, value: f32) -> Lanes<S> {
-        Lanes::splat(self.0, value)
-    }
-}
-
 /// Adds each triangle's solid angle over 4 pi.
 #[inline(always)]
 fn near_field<S: Simd>(simd: S, leaf: &Leaf, p: [f32; 3], sum: &mut Lanes<S>) {
@@ -100,9 +84,8 @@ fn near_field<S: Simd>(simd: S, leaf: &Leaf, p: [f32; 3], sum: &mut Lanes<S>) {
     let b = minus(load(simd, &leaf.corner[1]), p);
     let c = minus(load(simd, &leaf.corner[2]), p);
     let (la, lb, lc) = (dot(a, a).sqrt(), dot(b, b).sqrt(), dot(c, c).sqrt());
-    let n = [b[1] * c[2] - b[2] * c[1], b[2] * c[0] - b[0] * c[2], b[0] * c[1] - b[1] * c[0]];
     let den = la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb;
-    *sum = *sum + atan2(simd, dot(a, n), den) * Lanes::splat(simd, 0.5 * FRAC_1_PI);
+    *sum = *sum + atan2(simd, dot(a, cross(b, c)), den) * Lanes::splat(simd, 0.5 * FRAC_1_PI);
 }
 
 /// atan2 to about 3e-7 rad, 0 at the origin: one octant by the polynomial of Cephes' `atanf` (S. Moshier), the rest by

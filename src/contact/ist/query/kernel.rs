@@ -4,7 +4,7 @@ use super::frame::Frame;
 use super::sums::{DAMPING, FORCE, LOWER, STIFFNESS, Sums, TORQUE, UPPER, VOLUME};
 use super::tree::{CellColumns, FULL, Node, WIDTH};
 use crate::geometry::field::block::Cells;
-use crate::geometry::lanes::{F, Lanes, Vector, dot, load, minus, splat};
+use crate::geometry::lanes::{Constants, F, Lanes, Vector, cross, dot, load, minus, splat};
 use crate::geometry::simd::{LANES, Simd};
 
 /// Nodes are replaced by their children until their depth is this many radii, where one normal for all that is below
@@ -120,14 +120,10 @@ pub(super) fn stake<S: Simd>(simd: S, frame: &Frame<'_>, nodes: &Sixteen, depth:
 /// Fraction of a ball of radius `spread` whose centre is `depth` deep under a plane, and its derivative.
 #[inline(always)]
 pub(super) fn cap<S: Simd>(simd: S, depth: Lanes<S>, spread: Lanes<S>) -> (Lanes<S>, Lanes<S>) {
-    macro_rules! c {
-        ($v:expr) => {
-            Lanes::splat(simd, $v)
-        };
-    }
-    let t = (depth / spread).max(c!(-1.0)).min(c!(1.0));
-    let f = c!(0.25) * (c!(2.0) + t * (c!(3.0) - t * t));
-    (f, c!(0.75) * (c!(1.0) - t * t) / spread)
+    let k = Constants(simd);
+    let t = (depth / spread).max(k.of(-1.0)).min(k.of(1.0));
+    let f = k.of(0.25) * (k.of(2.0) + t * (k.of(3.0) - t * t));
+    (f, k.of(0.75) * (k.of(1.0) - t * t) / spread)
 }
 
 /// Adds what sixteen volumes (m^3) contribute of which `inside` is inside; `slope` = d(inside)/d(depth), 1/m.
@@ -149,8 +145,7 @@ pub(super) fn contribute<S: Simd>(
         (seen.at[1] - Lanes::splat(simd, frame.origin[1])) * cell,
         (seen.at[2] - Lanes::splat(simd, frame.origin[2])) * cell,
     ];
-    let m: Vector<S> =
-        [arm[1] * g[2] - arm[2] * g[1], arm[2] * g[0] - arm[0] * g[2], arm[0] * g[1] - arm[1] * g[0]];
+    let m = cross(arm, g);
     sums.add(simd, VOLUME, v);
     for i in 0..3 {
         sums.add(simd, FORCE + i, zero - v * g[i]);
@@ -230,22 +225,18 @@ pub(super) struct SeenCells<S: Simd> {
 /// Looks sixteen cells up.
 #[inline(always)]
 pub(super) fn see_cells<S: Simd>(simd: S, frame: &Frame<'_>, block: &Block) -> SeenCells<S> {
-    macro_rules! c {
-        ($v:expr) => {
-            Lanes::splat(simd, $v)
-        };
-    }
+    let k = Constants(simd);
     let p = load(simd, &block.at);
     let seen = read(simd, frame, place(simd, &frame.step_to_grid, &frame.first, p));
     // Along each axis of the grid the part is as thick as its centroid lies off the middle: that of a box cut off by
     // the surface. A ramp of the same variance along the gradient.
     let o = load(simd, &block.offset);
     let g = turn_back(simd, frame, seen.gradient);
-    let two = c!(2.0);
-    let t = [c!(1.0) - two * o[0].abs(), c!(1.0) - two * o[1].abs(), c!(1.0) - two * o[2].abs()];
+    let two = k.of(2.0);
+    let t = [k.of(1.0) - two * o[0].abs(), k.of(1.0) - two * o[1].abs(), k.of(1.0) - two * o[2].abs()];
     let gt: Vector<S> = [g[0] * t[0], g[1] * t[1], g[2] * t[2]];
-    let variance = dot(gt, gt) / dot(g, g).max(c!(1e-12));
-    let half = (variance.max(c!(1e-6))).sqrt() * c!(0.5 * frame.cell);
+    let variance = dot(gt, gt) / dot(g, g).max(k.of(1e-12));
+    let half = (variance.max(k.of(1e-6))).sqrt() * k.of(0.5 * frame.cell);
     SeenCells { seen, half }
 }
 
@@ -259,19 +250,15 @@ pub(super) fn add_cells<S: Simd>(
     certain: bool,
     sums: &mut Sums,
 ) {
-    macro_rules! c {
-        ($v:expr) => {
-            Lanes::splat(simd, $v)
-        };
-    }
-    let (zero, one) = (c!(0.0), c!(1.0));
+    let k = Constants(simd);
+    let (zero, one) = (k.of(0.0), k.of(1.0));
     let SeenCells { seen, half } = see_cells(simd, frame, block);
     let fraction = Lanes::load(simd, &block.fraction);
     let whole = frame.cell * frame.cell * frame.cell;
     // A ramp, and its slope where it is neither 0 nor 1.
-    let ramp = c!(0.5) + c!(0.5) * seen.depth / half;
+    let ramp = k.of(0.5) + k.of(0.5) * seen.depth / half;
     let inside = ramp.max(zero).min(one);
-    let slope = (ramp - inside).abs().at_most(zero, c!(0.5) / half, zero);
+    let slope = (ramp - inside).abs().at_most(zero, k.of(0.5) / half, zero);
     if !certain {
         bound(simd, frame, block, &seen, sums);
     }
@@ -279,7 +266,7 @@ pub(super) fn add_cells<S: Simd>(
         return;
     }
     deepest(simd, frame, &seen, inside * fraction, sums);
-    contribute(simd, frame, &seen, fraction * c!(whole * weight), (inside, slope), sums);
+    contribute(simd, frame, &seen, fraction * k.of(whole * weight), (inside, slope), sums);
 }
 
 /// Remembers the deepest place of each octant.
@@ -319,19 +306,15 @@ fn deepest<S: Simd>(simd: S, frame: &Frame<'_>, seen: &Seen<S>, used: Lanes<S>, 
 /// outside. The plane cuts the cube; what of the cube is not solid may lie on either side.
 #[inline(always)]
 fn bound<S: Simd>(simd: S, frame: &Frame<'_>, block: &Block, seen: &Seen<S>, sums: &mut Sums) {
-    macro_rules! c {
-        ($v:expr) => {
-            Lanes::splat(simd, $v)
-        };
-    }
-    let (zero, one) = (c!(0.0), c!(1.0));
-    let cell = c!(frame.cell);
+    let k = Constants(simd);
+    let (zero, one) = (k.of(0.0), k.of(1.0));
+    let cell = k.of(frame.cell);
     let fraction = Lanes::load(simd, &block.fraction);
     let doubt = Lanes::load(simd, &block.doubt);
     let (least, most) = ((fraction - doubt).max(zero), (fraction + doubt).min(one));
     let o = load(simd, &block.offset);
-    let reach = (dot(o, o).sqrt() + c!(HALF_DIAGONAL)) * cell;
-    let error = c!(frame.error);
+    let reach = (dot(o, o).sqrt() + k.of(HALF_DIAGONAL)) * cell;
+    let error = k.of(frame.error);
     let sure = simd.gt_bits((seen.depth - error).bare(), reach.bare());
     let gone = simd.gt_bits((zero - seen.depth - error).bare(), reach.bare());
     let used = simd.gt_bits(fraction.bare(), zero.bare());
@@ -344,9 +327,9 @@ fn bound<S: Simd>(simd: S, frame: &Frame<'_>, block: &Block, seen: &Seen<S>, sum
         (all_in.at_most(reach, zero, one), (zero - all_in - error - error).at_most(reach, one, zero));
     if open != 0 {
         let g = seen.gradient;
-        let length = dot(g, g).sqrt().max(c!(1e-3));
+        let length = dot(g, g).sqrt().max(k.of(1e-3));
         // A node some cells up the gradient, and one down it.
-        let stride = c!(AWAY) / length;
+        let stride = k.of(AWAY) / length;
         let up = nearest(
             simd,
             frame,
@@ -359,13 +342,13 @@ fn bound<S: Simd>(simd: S, frame: &Frame<'_>, block: &Block, seen: &Seen<S>, sum
         );
         let inside = cut(simd, frame, seen, o, reach, up, 1.0);
         let touched = cut(simd, frame, seen, o, reach, down, -1.0);
-        let sure_low = (inside - c!(1e-3)).max(zero);
-        let sure_high = (touched + c!(1e-3)).min(one);
+        let sure_low = (inside - k.of(1e-3)).max(zero);
+        let sure_high = (touched + k.of(1e-3)).min(one);
         // Where nothing was open these only confirm.
         low = low.max(sure_low);
         high = high.min(sure_high);
     }
-    let whole = c!(frame.cell * frame.cell * frame.cell);
+    let whole = k.of(frame.cell * frame.cell * frame.cell);
     let lower = (low + least - one).max(zero);
     let upper = high.min(most);
     sums.add(simd, LOWER, fraction.at_most(zero, zero, lower) * whole);
@@ -437,24 +420,20 @@ fn bare<S: Simd>(v: Vector<S>) -> [S::F; 3] {
 /// added; the offset gives way by as much.
 #[inline(always)]
 fn beyond<S: Simd>(simd: S, n: Vector<S>, offset: Lanes<S>, side: f32) -> Lanes<S> {
-    macro_rules! c {
-        ($v:expr) => {
-            Lanes::splat(simd, $v)
-        };
-    }
-    let zero = c!(0.0);
+    let k = Constants(simd);
+    let zero = k.of(0.0);
     let raw = [n[0].abs(), n[1].abs(), n[2].abs()];
-    let [a, b, d] = [raw[0].max(c!(0.04)), raw[1].max(c!(0.04)), raw[2].max(c!(0.04))];
+    let [a, b, d] = [raw[0].max(k.of(0.04)), raw[1].max(k.of(0.04)), raw[2].max(k.of(0.04))];
     let sum = a + b + d;
     let raised = sum - raw[0] - raw[1] - raw[2];
-    let offset = offset + raised * c!(0.5 * side);
-    let rest = sum * c!(0.5) - offset;
+    let offset = offset + raised * k.of(0.5 * side);
+    let rest = sum * k.of(0.5) - offset;
     let rest = rest.max(zero).min(sum);
     let volume = cubed(rest, zero) - cubed(rest - a, zero) - cubed(rest - b, zero) - cubed(rest - d, zero)
         + cubed(rest - a - b, zero)
         + cubed(rest - a - d, zero)
         + cubed(rest - b - d, zero);
-    (volume / (c!(6.0) * a * b * d)).max(zero).min(c!(1.0))
+    (volume / (k.of(6.0) * a * b * d)).max(zero).min(k.of(1.0))
 }
 
 #[inline(always)]

@@ -3,11 +3,10 @@
 use super::frame::Frame;
 use super::model::SphereTree;
 use super::sums::{DAMPING, FORCE, STIFFNESS, Sums, TORQUE};
-use crate::contact::stiffness::{positive_part, rotated};
+use crate::contact::stiffness::{positive_part, rotated, symmetric};
 use crate::contact::vps::per_area;
 use crate::contact::{Contact, ContactPoint, MAX_POINTS, Query};
 use crate::geometry::{Vec3, Wrench};
-use nalgebra::Matrix6;
 
 /// Fills in everything about a contact that pushes. The force never pulls: damping is limited to the spring's size.
 /// The stiffness is that of the surface's springs; the small parts from the surface's curvature and from turning
@@ -31,16 +30,7 @@ pub(super) fn respond(
     contact.wrench =
         Wrench { force: rotation * (force + slow * share), torque: rotation * (torque + turn * share) };
 
-    let mut symmetric = Matrix6::zeros();
-    let mut at = STIFFNESS;
-    for i in 0..6 {
-        for j in i..6 {
-            let value = pressure * sums.total(at);
-            symmetric[(i, j)] = value;
-            symmetric[(j, i)] = value;
-            at += 1;
-        }
-    }
+    let symmetric = symmetric(|i| pressure * sums.total(STIFFNESS + i));
     contact.stiffness = rotated(&positive_part(&symmetric, length), &rotation.to_rotation_matrix());
 
     // Deepest place of each octant about the tool's origin, deepest first.

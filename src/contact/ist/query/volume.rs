@@ -65,39 +65,38 @@ pub(crate) fn query(
     let field = &*solid.field;
     let relative = q.object_pose.inv_mul(q.tool_pose);
     let back = q.object_pose.rotation.inverse();
-    let arm = q.tool_pose.translation.vector - q.object_pose.translation.vector;
-    let twist = Twist {
-        linear: back * (q.tool_twist.linear - q.object_twist.at(&arm)),
-        angular: back * (q.tool_twist.angular - q.object_twist.angular),
-    };
+    let seen = q.relative_twist();
+    let twist = Twist { linear: back * seen.linear, angular: back * seen.angular };
     let Some(frame) = Frame::new(tree, field, &relative, &twist) else {
         return Contact { complete: false, ..Contact::none(None) };
+    };
+    let apart = |work, distance| Contact {
+        work,
+        need: work,
+        volume: Some(0.0),
+        volume_bounds: bounds(tree, solid, 0.0, 0.0),
+        ..Contact::none(distance)
     };
     // The whole tool at once.
     let centre: Point = relative * tree.ball_centre;
     let least = -field.depth(&centre) - f64::from(frame.error) - tree.ball_radius;
     if least > 2.0 * tree.ball_radius {
-        let mut far = Contact { work: 1, need: 1, ..Contact::none(None) };
-        far.volume = Some(0.0);
-        far.volume_bounds = bounds(tree, solid, 0.0, 0.0);
         state.touching = false;
-        return far;
+        return apart(1, None);
     }
     let mut work = 0;
     let reach = if budget.units == 0 { u32::MAX } else { (budget.units / distance::SHARE).max(1) };
     if !state.touching {
-        let apart = distance::query(tree, solid, &frame, &relative, reach, state);
-        work = apart.work;
-        if apart.least > 0.0 {
-            let mut contact = Contact { work, need: work, ..Contact::none(Some(apart.distance)) };
-            contact.volume = Some(0.0);
-            contact.volume_bounds = bounds(tree, solid, 0.0, 0.0);
-            contact.depth_bounds = Some(Bounds { lower: -apart.most, upper: -apart.least });
-            return contact;
+        let found = distance::query(tree, solid, &frame, &relative, reach, state);
+        work = found.work;
+        if found.least > 0.0 {
+            let depth_bounds = Some(Bounds { lower: -found.most, upper: -found.least });
+            return Contact { depth_bounds, ..apart(work, Some(found.distance)) };
         }
     }
+    // Unlimited stays so, and of a limited one something is left.
     let units = budget.units.saturating_sub(work).max(u32::from(budget.units > 0));
-    let found = traverse(tree, &frame, if budget.units == 0 { 0 } else { units }, budget.deadline);
+    let found = traverse(tree, &frame, units, budget.deadline);
     let volume = found.sums.total(super::sums::VOLUME);
     work += found.work;
     let touching = volume > TOUCH * f64::from(frame.cell).powi(3);
