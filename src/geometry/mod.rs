@@ -8,6 +8,7 @@ pub mod import;
 pub(crate) mod lanes;
 pub mod mass;
 pub mod mesh;
+pub(crate) mod morton;
 pub mod pose;
 pub mod shapes;
 pub mod simd;

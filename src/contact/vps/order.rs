@@ -2,6 +2,7 @@
 
 use super::UNSORTED;
 use crate::geometry::Point;
+use crate::geometry::morton::morton;
 use crate::geometry::simd::LANES;
 
 /// A permutation that keeps every level together.
@@ -15,7 +16,7 @@ impl Order {
         let per_metre = 1023.0 / (high - low).amax().max(1e-12);
         let code = |p: &Point| {
             let cell = (p - low) * per_metre;
-            spread(cell.x as u32) | spread(cell.y as u32) << 1 | spread(cell.z as u32) << 2
+            morton([cell.x as u32, cell.y as u32, cell.z as u32])
         };
         let mut order: Vec<u32> = (0..places.len() as u32).collect();
         let mut start = UNSORTED.min(places.len());
@@ -32,14 +33,6 @@ impl Order {
     pub(super) fn apply<T: Copy>(&self, values: &[T]) -> Vec<T> {
         self.0[..values.len()].iter().map(|&i| values[i as usize]).collect()
     }
-}
-
-/// Ten bits, two zero bits between each.
-fn spread(v: u32) -> u32 {
-    let v = (v | v << 16) & 0x0300_00FF;
-    let v = (v | v << 8) & 0x0300_F00F;
-    let v = (v | v << 4) & 0x030C_30C3;
-    (v | v << 2) & 0x0924_9249
 }
 
 /// Rank of each block within its level: by bit reversal (van der Corput), so that the blocks below any rank lie evenly
@@ -82,6 +75,5 @@ mod tests {
         let mut level = rank[7..16].to_vec();
         level.sort_unstable();
         assert_eq!(level, (0..9).collect::<Vec<_>>());
-        assert_eq!(spread(0b11_1111_1111), 0b1001_0010_0100_1001_0010_0100_1001);
     }
 }

@@ -128,8 +128,10 @@ impl<'a> Grid<'a> {
                 continue;
             }
             let fine = spot.at[lane] - first;
-            let local = [fine % 5, fine / 5 % 4, fine / 20];
-            let cells = EDGE as i32 >> shift;
+            // As `place` counted: rows of EDGE + 1 quads, EDGE rows a layer.
+            let (edge, row) = (EDGE as i32, EDGE as i32 + 1);
+            let local = [fine % row, fine / row % edge, fine / (row * edge)];
+            let cells = edge >> shift;
             let [x, y, z] = local.map(|i| i >> shift);
             spot.at[lane] = first + x + (cells + 1) * (y + cells * z);
             let per = if shift == 1 { 0.5 } else { 0.25 };

@@ -10,6 +10,7 @@
 //! surface and 0.25 to 1.5 elsewhere.
 
 use super::storage::Corners;
+use crate::geometry::morton::morton;
 use rayon::prelude::*;
 
 /// Cells along the edge of a brick.
@@ -144,11 +145,6 @@ fn spacing(nodes: &[f32; NODES * NODES * NODES], near: f32, tolerance: f32) -> u
     if serves(2) { 2 } else { u8::from(serves(1)) }
 }
 
-/// Bits of v, two zero bits after each.
-fn spread(v: usize) -> u64 {
-    (0..21).fold(0, |s, i| s | ((v as u64 >> i & 1) << (3 * i)))
-}
-
 impl Bricks {
     /// Bricks for the counts of all nodes (x fastest), `per_cell` counts to a cell's edge. `None` where the dense
     /// counts serve better: bricks take at most 1.6 bytes a node, so that making them, with the nodes twice over, stays
@@ -172,10 +168,7 @@ impl Bricks {
 
         // In memory bricks follow a space-filling curve, so that neighbours share pages.
         let mut order: Vec<u32> = (0..bricks as u32).collect();
-        order.par_sort_by_cached_key(|&b| {
-            let [x, y, z] = nodes.brick(b as usize);
-            spread(x) | spread(y) << 1 | spread(z) << 2
-        });
+        order.par_sort_by_cached_key(|&b| morton(nodes.brick(b as usize).map(|i| i as u32)));
         let mut table = vec![0u32; bricks];
         let mut stored = Vec::with_capacity(total);
         for b in order {
@@ -242,7 +235,7 @@ impl Bricks {
         let (low, high) = (self.quads[first], self.quads[first + 1]);
         let edge = step as f64;
         Corners {
-            count: std::array::from_fn(|k| f64::from(if k & 1 == 0 { low[k >> 1] } else { high[k >> 1] })),
+            value: std::array::from_fn(|k| f64::from(if k & 1 == 0 { low[k >> 1] } else { high[k >> 1] })),
             fraction: [0, 1, 2].map(|a| (fraction[a] + (local[a] & (step - 1)) as f64) / edge),
             edge,
         }
@@ -256,13 +249,7 @@ impl Bricks {
             fraction[a] = f64::from(u8::from(at[a] as usize > last));
             (at[a] as usize).min(last)
         });
-        let c = self.corners(cell, fraction);
-        let lerp = |a: f64, b: f64, t: f64| a + (b - a) * t;
-        let [fx, fy, fz] = c.fraction;
-        let v = &c.count;
-        let low = lerp(lerp(v[0], v[1], fx), lerp(v[2], v[3], fx), fy);
-        let high = lerp(lerp(v[4], v[5], fx), lerp(v[6], v[7], fx), fy);
-        lerp(low, high, fz)
+        self.corners(cell, fraction).trilinear()
     }
 
     /// Appends table, quads and error to a cache entry.

@@ -7,6 +7,7 @@
 
 use super::Field;
 use super::block::{Cells, Grid};
+use super::storage::{Corners, lerp};
 use crate::geometry::simd::{LANES, Simd, SimdLevel, dispatch, level};
 use crate::geometry::{Point, Vec3};
 
@@ -35,7 +36,7 @@ impl Field {
     /// the distance, never positive (module text). NaN for a NaN point. Real-time safe.
     pub fn depth(&self, p: &Point) -> f64 {
         let (cell, outside) = self.look_up(p);
-        let value = self.trilinear(&cell);
+        let value = cell.trilinear();
         if outside.norm_squared() <= 0.0 { value } else { -value.min(0.0).hypot(outside.norm()) }
     }
 
@@ -43,8 +44,8 @@ impl Field {
     /// trilinear value, so it jumps from cell to cell; outside the grid that of the bound. Real-time safe.
     pub fn depth_gradient(&self, p: &Point) -> (f64, Vec3) {
         let (cell, outside) = self.look_up(p);
-        let value = self.trilinear(&cell);
-        let c = &cell.corner;
+        let value = cell.trilinear();
+        let c = &cell.value;
         let [fx, fy, fz] = cell.fraction;
         let slope = |a: [usize; 4], b: [usize; 4], f: f64, g: f64| {
             let d = |k: usize| c[b[k]] - c[a[k]];
@@ -94,7 +95,7 @@ impl Field {
     }
 
     /// Cell of the nearest point of the grid's box, and the offset from that point to `p`, m.
-    fn look_up(&self, p: &Point) -> (Cell, Vec3) {
+    fn look_up(&self, p: &Point) -> (Corners, Vec3) {
         let mut index = [0usize; 3];
         let mut fraction = [0.0; 3];
         let mut outside = Vec3::zeros();
@@ -107,29 +108,9 @@ impl Field {
             outside[axis] = (u - q) * self.cell;
         }
         let corners = self.corners(index, fraction);
-        let corner = corners.count.map(|c| c * f64::from(self.scale));
-        (Cell { corner, fraction: corners.fraction, edge: corners.edge }, outside)
+        let value = corners.value.map(|c| c * f64::from(self.scale));
+        (Corners { value, ..corners }, outside)
     }
-
-    fn trilinear(&self, cell: &Cell) -> f64 {
-        let c = &cell.corner;
-        let [fx, fy, fz] = cell.fraction;
-        let y0 = lerp(lerp(c[0], c[1], fx), lerp(c[2], c[3], fx), fy);
-        let y1 = lerp(lerp(c[4], c[5], fx), lerp(c[6], c[7], fx), fy);
-        lerp(y0, y1, fz)
-    }
-}
-
-struct Cell {
-    corner: [f64; 8],
-    fraction: [f64; 3],
-    /// Its edge in cells of the grid.
-    edge: f64,
-}
-
-#[inline]
-fn lerp(a: f64, b: f64, t: f64) -> f64 {
-    a + (b - a) * t
 }
 
 /// Depth (m) of points given in **grid coordinates** (node indices, `(p - origin) / cell`), with the best

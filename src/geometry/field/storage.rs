@@ -12,11 +12,27 @@ pub(crate) enum Storage {
     Bricks(Box<Bricks>),
 }
 
-/// Corners of a cell in counts (bit 0 of the index = x, 1 = y, 2 = z), the place in it, and its edge in cells of the grid.
+/// Corners of a cell in counts, or scaled to m (bit 0 of the index = x, 1 = y, 2 = z), the place in it, and its edge in cells of the grid.
 pub(super) struct Corners {
-    pub(super) count: [f64; 8],
+    pub(super) value: [f64; 8],
     pub(super) fraction: [f64; 3],
     pub(super) edge: f64,
+}
+
+impl Corners {
+    /// Trilinear value.
+    pub(super) fn trilinear(&self) -> f64 {
+        let v = &self.value;
+        let [fx, fy, fz] = self.fraction;
+        let low = lerp(lerp(v[0], v[1], fx), lerp(v[2], v[3], fx), fy);
+        let high = lerp(lerp(v[4], v[5], fx), lerp(v[6], v[7], fx), fy);
+        lerp(low, high, fz)
+    }
+}
+
+#[inline]
+pub(super) fn lerp(a: f64, b: f64, t: f64) -> f64 {
+    a + (b - a) * t
 }
 
 impl Field {
@@ -87,11 +103,11 @@ impl Field {
             Storage::Dense(counts) => {
                 let (dy, dz) = (self.dims[0] as usize, self.dims[0] as usize * self.dims[1] as usize);
                 let base = cell[0] + dy * cell[1] + dz * cell[2];
-                let count = std::array::from_fn(|k| {
+                let value = std::array::from_fn(|k| {
                     let at = base + (k & 1) + (k >> 1 & 1) * dy + (k >> 2) * dz;
                     f64::from(counts.get(at).copied().unwrap_or(i16::MIN))
                 });
-                Corners { count, fraction, edge: 1.0 }
+                Corners { value, fraction, edge: 1.0 }
             }
             Storage::Bricks(bricks) => bricks.corners(cell, fraction),
         }
