@@ -1,13 +1,14 @@
 //! Compiling scenes on the command line: with the disk cache of the configuration, and what there is to say about it.
 
 use super::out::{self, Unwritable};
-use crate::config::{Config, places};
+use crate::config::Config;
+use crate::control::places;
 use crate::scene::compile::{CompileReport, Compiler};
 
 /// A compiler with the memory cap and the disk cache of the configuration. How far the cache cannot be used is a note in
 /// the report of each compilation that builds something.
 pub fn compiler(config: &Config) -> Compiler {
-    Compiler::kept(config.scene.memory_cap(), places::cache(config), config.cache.size_mb << 20).0
+    places::kept(config).0
 }
 
 /// Prints what the user should know about a compilation.

@@ -14,7 +14,7 @@ pub mod motion;
 pub mod names;
 pub mod outbox;
 pub mod peer;
-mod places;
+pub(crate) mod places;
 pub mod recorder;
 pub mod scene;
 pub mod session;

@@ -2,6 +2,7 @@
 
 use super::status::StatusBoard;
 use crate::config::{Config, places};
+use crate::scene::cache::CacheNote;
 use crate::scene::compile::Compiler;
 use std::path::PathBuf;
 
@@ -17,10 +18,14 @@ pub fn recordings(config: &Config, board: &StatusBoard) -> Option<PathBuf> {
     }
 }
 
-/// The compiler with its disk cache; with less of it, and a warning, where it cannot be used.
+/// A compiler with the memory cap and the disk cache of the configuration; the note says how far the cache cannot be used.
+pub fn kept(config: &Config) -> (Compiler, Option<CacheNote>) {
+    Compiler::kept(config.scene.memory_cap(), places::cache(config), config.cache.size_mb << 20)
+}
+
+/// The daemon's compiler; what its cache lacks becomes a warning.
 pub fn compiler(config: &Config, board: &StatusBoard) -> Compiler {
-    let (compiler, note) =
-        Compiler::kept(config.scene.memory_cap(), places::cache(config), config.cache.size_mb << 20);
+    let (compiler, note) = kept(config);
     if let Some(note) = note {
         board.warn(note.to_string());
     }

@@ -1,11 +1,14 @@
 //! The datagram socket: bound to loopback, read in batches so that a flood costs little per packet.
 
-use crate::protocol::datagram::{MAX_DATAGRAM, WireError};
+use crate::protocol::datagram::{self, MAX_DATAGRAM, WireError};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+// What an edit may place a stream may move, and no more.
+const _: () = assert!(datagram::MAX_POSITION == crate::scene::model::MAX_POSITION);
 
 /// Datagrams read with one system call.
 const BATCH: usize = 64;

@@ -17,6 +17,8 @@ pub struct Known {
     pub link: &'static str,
     /// Profile that describes it, where there is one.
     pub profile: Option<&'static str>,
+    /// It gives force.
+    pub force: bool,
 }
 
 const fn known(
@@ -26,7 +28,11 @@ const fn known(
     link: &'static str,
     profile: Option<&'static str>,
 ) -> Known {
-    Known { vendor, product, title, link, profile }
+    Known { vendor, product, title, link, profile, force: true }
+}
+
+const fn input_only(vendor: u16, product: Option<u16>, title: &'static str) -> Known {
+    Known { force: false, ..known(vendor, product, title, "USB, HID", None) }
 }
 
 /// Sources: libnifalcon (Falcon), sawSensablePhantom and Geomagic_Touch_ROS_Drivers (Touch), CHAI3D's
@@ -39,8 +45,8 @@ pub const KNOWN: [Known; 10] = [
     known(0x1451, None, "Force Dimension haptic device", "USB, vendor protocol", None),
     known(0x1234, Some(0x0006), "WoodenHaptics", "USB, HID", None),
     known(0x16c0, Some(0x0486), "WoodenHaptics or Polhem (Teensy, raw HID)", "USB, HID", None),
-    known(0x046d, Some(0xc626), "3Dconnexion SpaceNavigator (input only)", "USB, HID", None),
-    known(0x256f, None, "3Dconnexion SpaceMouse (input only)", "USB, HID", None),
+    input_only(0x046d, Some(0xc626), "3Dconnexion SpaceNavigator (input only)"),
+    input_only(0x256f, None, "3Dconnexion SpaceMouse (input only)"),
     known(
         0x16c0,
         Some(0x0483),

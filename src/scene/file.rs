@@ -178,11 +178,14 @@ fn tool(t: &Table<'_>) -> Result<ToolSpec, SourceError> {
             let (geometry, scale) = (Ref::Name(mesh), scale(t)?);
             match t.opt::<String>("method")?.as_deref() {
                 None | Some("vps") => {
-                    Ok(ToolSpec::Mesh { geometry, scale, points: t.or("points", 5000)?, offset })
+                    Ok(ToolSpec::Mesh { geometry, scale, points: t.or("points", ToolSpec::POINTS)?, offset })
                 }
-                Some("ist") => {
-                    Ok(ToolSpec::Spheres { geometry, scale, spheres: t.or("spheres", 20_000)?, offset })
-                }
+                Some("ist") => Ok(ToolSpec::Spheres {
+                    geometry,
+                    scale,
+                    spheres: t.or("spheres", ToolSpec::SPHERES)?,
+                    offset,
+                }),
                 Some(other) => Err(t.error("method", format!("no method '{other}'; known: vps, ist"))),
             }
         }

@@ -15,6 +15,7 @@ mod tests;
 pub(super) use lookup::check_scale;
 
 pub use edit::{Applied, Edit, EditError, EditErrorKind, ObjectPatch, Ref};
+pub use lookup::MAX_POSITION;
 pub use parts::{
     DeviceMapping, GeometryDef, GeometrySpec, MaterialDef, Meta, Method, Object, ObjectSpec, SourceMesh,
     ToolDef, ToolGeometry, ToolSpec,

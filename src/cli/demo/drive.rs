@@ -22,7 +22,6 @@ const LEASE_NS: u64 = 10_000_000_000;
 const RENEW: Duration = Duration::from_millis(200);
 /// Without a record for so long the servo is given up.
 const SILENCE: Duration = Duration::from_secs(10);
-const PERIOD_NS: u64 = 1_000_000;
 /// Records that may wait for the disk.
 const WAITING: usize = 16_384;
 
@@ -51,6 +50,7 @@ pub fn drive(snapshot: Snapshot, units: u32, seconds: f64, recorder: Recorder) -
         telemetry_ring: 16_384,
         ..ServoConfig::default()
     };
+    let period_ns = config.period_ns;
     let options = OpenOptions { hand: hand::script(seconds), ..OpenOptions::default() };
     let device = Registry::builtin().open(DEVICE, &options)?;
     let (mut handle, end) = channel(config);
@@ -66,7 +66,8 @@ pub fn drive(snapshot: Snapshot, units: u32, seconds: f64, recorder: Recorder) -
     let mut stats = Stats::default();
     let mut gather = Gather {
         first_ns: None,
-        periods: (seconds * 1e9) as u64 / PERIOD_NS,
+        period_ns,
+        periods: (seconds * 1e9) as u64 / period_ns,
         next: 0,
         done: false,
         quiet: false,
@@ -105,6 +106,7 @@ pub fn drive(snapshot: Snapshot, units: u32, seconds: f64, recorder: Recorder) -
 /// Sorts records: the wanted time counts, all are recorded.
 struct Gather {
     first_ns: Option<u64>,
+    period_ns: u64,
     /// Periods that count.
     periods: u64,
     /// The period after the last record's.
@@ -117,7 +119,7 @@ impl Gather {
     fn take(&mut self, record: &TickRecord, stats: &mut Stats, worker: &mut Worker) {
         worker.offer(record);
         let first = *self.first_ns.get_or_insert(record.planned_ns);
-        let period = record.planned_ns.saturating_sub(first) / PERIOD_NS;
+        let period = record.planned_ns.saturating_sub(first) / self.period_ns;
         if !self.done {
             // Periods before the first tick and after the wanted time belong to nobody.
             let missed = period.min(self.periods).saturating_sub(self.next);

@@ -44,7 +44,7 @@ fn attached(root: &Root) -> Vec<Found> {
             continue;
         };
         // Without a force there is nothing to check.
-        if let Some(known) = lookup(vendor, product).filter(|k| !k.title.contains("input only")) {
+        if let Some(known) = lookup(vendor, product).filter(|k| k.force) {
             let (bus, dev) = (number(&device, "busnum"), number(&device, "devnum"));
             out.push(Found { known, node: format!("/dev/bus/usb/{bus:03}/{dev:03}") });
         }

@@ -1,5 +1,6 @@
 //! `hapticd inspect --ist`: the inner spheres of a mesh, in numbers and as a picture.
 
+use crate::cli::plot::draw::must_be_png;
 use crate::cli::progress::Bar;
 use crate::contact::ist::packing::InnerSphere;
 use crate::contact::ist::{IstParams, SphereTree};
@@ -87,11 +88,7 @@ pub(super) fn pack(mesh: &TriMesh, spheres: u32, png: Option<&Path>) -> anyhow::
 
 /// Draws the circles in which the spheres meet the plane through the middle of the box, across its shortest side.
 fn draw(mesh: &TriMesh, spheres: &[InnerSphere], file: &Path) -> anyhow::Result<()> {
-    // The backend picks the format by the ending, and knows more formats than are built in.
-    anyhow::ensure!(
-        file.extension().is_some_and(|e| e.eq_ignore_ascii_case("png")),
-        "the picture's name must end in .png"
-    );
+    must_be_png(file)?;
     let (lo, hi) = mesh.bounds().context("the mesh is empty")?;
     let size = hi - lo;
     let across = size.imin();

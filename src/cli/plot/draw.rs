@@ -54,6 +54,18 @@ struct Panel {
     missed: bool,
 }
 
+/// The bitmap backend picks the format by the ending, and knows more formats than we built in.
+///
+/// # Errors
+/// Another ending.
+pub fn must_be_png(path: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        path.extension().is_some_and(|e| e.eq_ignore_ascii_case("png")),
+        "the picture's name must end in .png"
+    );
+    Ok(())
+}
+
 /// Draws the columns into a PNG file.
 ///
 /// # Errors
@@ -67,11 +79,7 @@ pub fn draw(
 ) -> anyhow::Result<()> {
     register_font(FONT, FontStyle::Normal, dejavu::sans::regular()).map_err(|_| anyhow!("font"))?;
     register_font(FONT, FontStyle::Bold, dejavu::sans::bold()).map_err(|_| anyhow!("font"))?;
-    // The bitmap backend picks the format by the ending, and knows more formats than we built in.
-    anyhow::ensure!(
-        path.extension().is_some_and(|e| e.eq_ignore_ascii_case("png")),
-        "the picture's name must end in .png"
-    );
+    must_be_png(path)?;
     let large = (size.0 * S, size.1 * S);
     let mut pixels = vec![0u8; large.0 as usize * large.1 as usize * 3];
     draw_large(&mut pixels, large, name, header, columns)?;

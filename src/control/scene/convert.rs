@@ -15,10 +15,6 @@ use std::sync::Arc;
 
 /// Reference area of a material whose client names none: one square centimetre, a fingertip, m^2.
 const DEFAULT_AREA: f64 = 1e-4;
-/// Points of a mesh tool whose client names none.
-const DEFAULT_POINTS: u32 = 5000;
-/// Spheres of a tool that says no number.
-const DEFAULT_SPHERES: u32 = 20_000;
 
 fn bad(field: &str, cause: impl Into<String>) -> RpcError {
     RpcError::new(codes::INVALID_PARAMS, cause).field(field)
@@ -208,13 +204,13 @@ fn tool_spec(tool: &ToolJson) -> Result<ToolSpec, RpcError> {
         ToolJson::Spheres { mesh, spheres, scale, offset: o } => ToolSpec::Spheres {
             geometry: Ref::Name(mesh.clone()),
             scale: factors(*scale),
-            spheres: spheres.unwrap_or(DEFAULT_SPHERES),
+            spheres: spheres.unwrap_or(ToolSpec::SPHERES),
             offset: offset(o)?,
         },
         ToolJson::Mesh { mesh, points, scale, offset: o } => ToolSpec::Mesh {
             geometry: Ref::Name(mesh.clone()),
             scale: factors(*scale),
-            points: points.unwrap_or(DEFAULT_POINTS),
+            points: points.unwrap_or(ToolSpec::POINTS),
             offset: offset(o)?,
         },
     })

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Farthest a pose may lie from the scene's origin, m.
-pub(super) const MAX_POSITION: f64 = 1000.0;
+pub const MAX_POSITION: f64 = 1000.0;
 
 /// Gives the identity of a part, so that lookups are written once.
 pub(super) trait Part {

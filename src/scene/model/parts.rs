@@ -193,6 +193,13 @@ pub enum ToolSpec {
     },
 }
 
+impl ToolSpec {
+    /// Points of a mesh tool that names no number.
+    pub const POINTS: u32 = 5000;
+    /// Spheres of a tool that names no number.
+    pub const SPHERES: u32 = 20_000;
+}
+
 /// The tool's geometry.
 #[derive(Clone, Debug)]
 pub enum ToolGeometry {
