@@ -194,6 +194,14 @@ impl Bvh {
         self.corners.get(*self.slots.get(triangle as usize)? as usize)
     }
 
+    /// Address and bytes of everything that searches read, for locking.
+    pub(crate) fn memory(&self) -> [(*const u8, usize); 5] {
+        fn of<T>(part: &[T]) -> (*const u8, usize) {
+            (part.as_ptr().cast(), size_of_val(part))
+        }
+        [of(&self.nodes), of(&self.leaves), of(&self.triangles), of(&self.corners), of(&self.slots)]
+    }
+
     /// True when there is no triangle.
     pub fn is_empty(&self) -> bool {
         self.leaves.is_empty()

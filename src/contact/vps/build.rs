@@ -315,11 +315,13 @@ impl<'a> Rounds<'a> {
             let mut v: Vec<f32> =
                 self.accepted.iter().map(|&i| f(&self.candidates[i as usize]) as f32).collect();
             v.resize(padded, pad);
+            v.shrink_to_fit();
             v
         };
         let levels: Vec<Level> = self.levels.into_iter().map(|(n, w, r)| Level::new(n, &w, r)).collect();
         let mut patch: Vec<u8> = self.accepted.iter().map(|&i| self.patch[i as usize]).collect();
         patch.resize(padded, 0);
+        patch.shrink_to_fit();
         let points: Vec<Point> = self.accepted.iter().map(|&i| self.places[i as usize]).collect();
         let (ball_centre, ball_radius) = ball(&points);
         PointShell {
@@ -353,6 +355,8 @@ impl Level {
             let before = sum[sum.len() - 1];
             sum.push(block.iter().fold(before, |s, &a| s + f64::from(a)));
         }
+        area.shrink_to_fit();
+        sum.shrink_to_fit();
         Self { len, area, sum, covering_radius }
     }
 }

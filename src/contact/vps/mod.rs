@@ -92,15 +92,10 @@ const ROUND_UP: f64 = 1.0 + 1e-6;
 impl PointShell {
     /// Bytes held on the heap.
     pub fn memory_bytes(&self) -> usize {
-        let columns = [&self.x, &self.y, &self.z, &self.nx, &self.ny, &self.nz, &self.area];
-        columns.iter().map(|c| 4 * c.capacity()).sum::<usize>()
-            + self.patch.capacity()
-            + 4 * self.rank.capacity()
-            + self.tree.bytes()
-            + self.levels.iter().map(|l| 4 * l.area.capacity() + 8 * l.sum.capacity()).sum::<usize>()
+        self.memory().map(<[u8]>::len).sum()
     }
 
-    /// The memory that a query reads, for locking.
+    /// All memory, which is what a query reads; for locking.
     pub(crate) fn memory(&self) -> impl Iterator<Item = &[u8]> {
         let columns = [&self.x, &self.y, &self.z, &self.nx, &self.ny, &self.nz, &self.area];
         let weights = self.levels.iter().flat_map(|l| [cast_slice(&l.area), cast_slice(&l.sum)]);
@@ -109,6 +104,7 @@ impl PointShell {
             .map(|c| cast_slice(c))
             .chain([&*self.patch, cast_slice(&self.rank)])
             .chain(weights)
+            .chain(self.tree.memory())
     }
 
     /// Position of point `i`, tool frame, m.

@@ -51,6 +51,7 @@ pub(super) fn ranks(ends: &[usize]) -> Vec<u32> {
         }
         out.extend(rank);
     }
+    out.shrink_to_fit();
     out
 }
 

@@ -9,6 +9,7 @@ use super::build::ball;
 use super::{FAR, ROUND_UP};
 use crate::geometry::Point;
 use crate::geometry::simd::LANES;
+use bytemuck::cast_slice;
 use std::ops::Range;
 
 /// Balls of one tier, structure of arrays, tool frame, m; sixteen more than there are, which touch nothing.
@@ -45,6 +46,10 @@ impl Tier {
             column.extend([FAR; LANES]);
         }
         self.radius.extend([f32::NEG_INFINITY; LANES]);
+        for column in [&mut self.x, &mut self.y, &mut self.z, &mut self.radius] {
+            column.shrink_to_fit();
+        }
+        self.first.shrink_to_fit();
     }
 
     /// Number of balls.
@@ -60,9 +65,9 @@ impl Tier {
         }
     }
 
-    fn bytes(&self) -> usize {
-        4 * (self.x.capacity() + self.y.capacity() + self.z.capacity() + self.radius.capacity())
-            + 4 * self.first.capacity()
+    fn memory(&self) -> impl Iterator<Item = &[u8]> {
+        let columns = [&self.x, &self.y, &self.z, &self.radius].map(|c| cast_slice(c));
+        columns.into_iter().chain([cast_slice(&self.first)])
     }
 }
 
@@ -93,8 +98,8 @@ impl Tree {
         tree
     }
 
-    pub(super) fn bytes(&self) -> usize {
-        self.tiers.iter().map(Tier::bytes).sum()
+    pub(super) fn memory(&self) -> impl Iterator<Item = &[u8]> {
+        self.tiers.iter().flat_map(Tier::memory)
     }
 }
 

@@ -186,13 +186,6 @@ impl SceneService {
             let (next, applied) = stands.apply(owner, &make(&stands)?).map_err(|e| convert::refusal(&e))?;
             (self.compile(&next, progress)?, next, applied)
         };
-        // Before the scene stands: the servo must meet no page for the first time. A limit that is too low is told by
-        // the report of the real-time set-up; the scene works all the same.
-        if self.options.lock_memory
-            && let Err(e) = crate::servo::handle::lock_snapshot(&snapshot)
-        {
-            tracing::debug!("the scene's memory is not locked: {e}");
-        }
         let moving = moving(&next);
         *stands = next;
         self.publish.publish(Box::new(snapshot), moving);
@@ -213,8 +206,17 @@ impl SceneService {
 
     fn compile(&self, scene: &Scene, progress: &dyn Progress) -> Result<Compiled, RpcError> {
         let compiled = self.compiler.compile_reported(scene, progress).map_err(|e| failure(&e))?;
-        for note in &compiled.1.cache_notes {
+        let (snapshot, report) = &compiled;
+        for note in &report.cache_notes {
             tracing::warn!("{note}");
+        }
+        // Once for what is new, before any scene with it stands: the servo must meet no page for the first time. A limit
+        // that is too low is told by the report of the real-time set-up; the scene works all the same.
+        if self.options.lock_memory
+            && report.built + report.loaded > 0
+            && let Err(e) = crate::servo::handle::lock_snapshot(snapshot)
+        {
+            tracing::debug!("the scene's memory is not locked: {e}");
         }
         Ok(compiled)
     }
@@ -280,8 +282,10 @@ fn failure(e: &CompileError) -> RpcError {
 
 /// What the author of a change should know: about geometry that it brings in, and about the disk cache.
 fn notes(report: &CompileReport, before: &Scene, after: &Scene) -> Vec<String> {
+    let same = |b: &Object, o: &Object| (b.geometry, b.scale, b.params) == (o.geometry, o.scale, o.params);
+    // Mostly it is the object itself that had it before; only for others all are looked through.
     let known = |o: &Object| {
-        before.objects().any(|b| (b.geometry, b.scale, b.params) == (o.geometry, o.scale, o.params))
+        before.object(o.meta.id).is_some_and(|b| same(b, o)) || before.objects().any(|b| same(b, o))
     };
     let news = |id: u32| after.objects().any(|o| o.geometry == id && !known(o));
     let warnings = report.warnings.iter().filter(|(id, _)| news(*id)).map(|(_, text)| text.clone());

@@ -1,10 +1,12 @@
 //! Memory: locked and touched before it is needed.
 
 use super::RtLine;
-use crate::contact::ToolShape;
+use crate::contact::{ObjectShape, ToolShape};
+use crate::geometry::field::Field;
 use crate::scene::snapshot::Snapshot;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
@@ -56,8 +58,14 @@ pub fn lock_snapshot(snapshot: &Snapshot) -> io::Result<()> {
 }
 
 fn lock_parts(snapshot: &Snapshot) -> io::Result<()> {
-    for object in &snapshot.objects {
-        object.shape.field().memory().into_iter().try_for_each(lock)?;
+    // Objects share fields.
+    let shapes: BTreeMap<*const Field, &ObjectShape> =
+        snapshot.objects.iter().map(|o| (std::ptr::from_ref(o.shape.field()), &o.shape)).collect();
+    for shape in shapes.values() {
+        shape.field().memory().into_iter().try_for_each(lock)?;
+        if let ObjectShape::Solid(solid) = shape {
+            solid.bvh.memory().into_iter().try_for_each(lock_range)?;
+        }
     }
     if let ToolShape::Shell(shell) = &snapshot.tool.shape {
         shell.memory().into_iter().try_for_each(lock)?;
@@ -65,17 +73,22 @@ fn lock_parts(snapshot: &Snapshot) -> io::Result<()> {
     if let ToolShape::Spheres(tree) = &snapshot.tool.shape {
         tree.memory().try_for_each(lock)?;
         lock(&tree.nodes)?;
+        tree.bvh.memory().into_iter().try_for_each(lock_range)?;
     }
-    lock(&snapshot.objects)
+    Ok(())
 }
 
 fn lock<T>(slice: &[T]) -> io::Result<()> {
-    let Some(start) = NonNull::new(slice.as_ptr().cast_mut().cast::<c_void>()) else { return Ok(()) };
-    if slice.is_empty() {
+    lock_range((slice.as_ptr().cast(), size_of_val(slice)))
+}
+
+fn lock_range((start, bytes): (*const u8, usize)) -> io::Result<()> {
+    let Some(start) = NonNull::new(start.cast_mut().cast::<c_void>()) else { return Ok(()) };
+    if bytes == 0 {
         return Ok(());
     }
-    // SAFETY: the range is the memory of a live slice; locking pages changes no contents.
-    unsafe { nix::sys::mman::mlock(start, std::mem::size_of_val(slice)) }.map_err(io::Error::from)
+    // SAFETY: locking pages changes no contents; a range that is not mapped is an error.
+    unsafe { nix::sys::mman::mlock(start, bytes) }.map_err(io::Error::from)
 }
 
 /// Touches most of the thread's stack, so that no tick meets a page for the first time.
@@ -126,6 +139,11 @@ mod tests {
                 return;
             }
             assert!(is_locked(part.as_ptr() as usize) && is_locked(part.as_ptr_range().end as usize - 1));
+        }
+        let surface = crate::geometry::bvh::Bvh::build(&shapes::icosphere(0.01, 3));
+        for (start, bytes) in surface.memory() {
+            lock_range((start, bytes)).expect("as before");
+            assert!(is_locked(start as usize) && is_locked(start as usize + bytes - 1));
         }
         assert!(lock::<u8>(&[]).is_ok());
     }
