@@ -1,7 +1,7 @@
 //! Everything that goes wrong: zero at the device, a latched fault with its reason, an explicit way out.
 
 use crate::device::Puppet;
-use crate::world::{Bench, MS, norm};
+use crate::world::{Bench, MS, floor, norm, object, scene, sphere_tool};
 use hapticd::device::{Lifecycle, ReadFault, WriteFault};
 use hapticd::geometry::{Pose, Vec3};
 use hapticd::servo::handle::{Refusal, ServoCommand};
@@ -85,6 +85,24 @@ fn samples_that_are_no_numbers() {
         assert!(r.position.iter().all(|c| c.is_finite()));
         check(&mut bench, &puppet, Fault::NonFiniteSample);
     }
+}
+
+#[test]
+fn forces_that_are_no_numbers() {
+    let (mut bench, puppet) = pressing();
+    // No client may ask for such materials: each force is the largest number there is times a depth, their sum is none.
+    let endless = (1..=1000).map(|id| object(id, floor(), Pose::identity(), f64::MAX)).collect();
+    bench.publish(scene(2, &sphere_tool(0.01), endless));
+    for _ in 0..500 {
+        let r = bench.step();
+        assert!(r.force.iter().chain(&r.torque).all(|f| f.is_finite()), "tick {}", r.tick);
+        assert!(puppet.get().command.force.norm().is_finite());
+        if r.state == ServoState::Fault {
+            break;
+        }
+    }
+    bench.publish(scene(3, &sphere_tool(0.01), vec![object(1, floor(), Pose::identity(), 1000.0)]));
+    check(&mut bench, &puppet, Fault::NonFiniteForce);
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use super::RtLine;
 use crate::contact::{ObjectShape, ToolShape};
-use crate::geometry::field::Field;
 use crate::scene::snapshot::Snapshot;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
@@ -59,8 +58,8 @@ pub fn lock_snapshot(snapshot: &Snapshot) -> io::Result<()> {
 
 fn lock_parts(snapshot: &Snapshot) -> io::Result<()> {
     // Objects share fields.
-    let shapes: BTreeMap<*const Field, &ObjectShape> =
-        snapshot.objects.iter().map(|o| (std::ptr::from_ref(o.shape.field()), &o.shape)).collect();
+    let shapes: BTreeMap<*const (), &ObjectShape> =
+        snapshot.objects.iter().map(|o| (std::ptr::from_ref(o.shape.field()).cast(), &o.shape)).collect();
     for shape in shapes.values() {
         shape.field().memory().into_iter().try_for_each(lock)?;
         if let ObjectShape::Solid(solid) = shape {
