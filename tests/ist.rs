@@ -258,6 +258,43 @@ fn distances_are_those_of_the_triangles() {
 }
 
 #[test]
+fn a_deadline_ends_the_search_for_a_distance_and_the_walk_alike() {
+    struct Over;
+    impl contact::Deadline for Over {
+        fn passed(&self) -> bool {
+            true
+        }
+    }
+    // Two plates face to face: the search has to look at all of them.
+    let (tool, object) = (
+        tool(&shapes::cuboid(Vec3::new(0.04, 0.04, 0.003)), 8000),
+        solid(&shapes::cuboid(Vec3::new(0.04, 0.04, 0.003)), 0.0005),
+    );
+    for z in [0.0035, 0.0028] {
+        let pose = at(0.0, 0.0, z);
+        let q = Query {
+            tool: &tool,
+            tool_pose: &pose,
+            tool_twist: &Twist::ZERO,
+            object: &object,
+            object_pose: &Pose::identity(),
+            object_twist: &Twist::ZERO,
+            material: &MATERIAL,
+        };
+        let run = |deadline| contact::query(&q, Budget { units: 0, deadline }, &mut QueryState::default());
+        let (free, cut) = (run(None), run(Some(&Over)));
+        assert!(free.complete && !free.deadline_hit);
+        assert!(cut.deadline_hit && !cut.complete && cut.work < free.work, "{} of {}", cut.work, free.work);
+        let truth = 0.04 * 0.04 * (0.003 - z).max(0.0);
+        let b = cut.volume_bounds.expect("bounds");
+        assert!(b.lower <= truth && truth <= b.upper, "{truth} outside {b:?}");
+        if let Some(b) = cut.depth_bounds {
+            assert!(b.lower <= 0.003 - z && 0.003 - z <= b.upper, "{b:?}");
+        }
+    }
+}
+
+#[test]
 fn more_budget_never_widens_the_bounds_and_they_always_hold() {
     let (a, b) = (shapes::torus(0.02, 0.008, 48, 24), shapes::torus(0.02, 0.008, 48, 24));
     let (tool, object) = (tool(&a, 20_000), solid(&b, 0.0005));

@@ -1,9 +1,9 @@
 //! The scene as a whole: sequences of transactions against invariants, sharing between compilations, the shipped
 //! scene files.
 
-use hapticd::contact::{Material, ObjectShape, ToolShape};
+use hapticd::contact::{self, Budget, Material, ObjectShape, Query, QueryState, ToolShape};
 use hapticd::geometry::field::build::{FieldParams, Progress, Resolution, Silent};
-use hapticd::geometry::{Pose, TriMesh, Vec3, shapes};
+use hapticd::geometry::{Pose, TriMesh, Twist, Vec3, shapes};
 use hapticd::scene::cache::{Cache, CacheNote};
 use hapticd::scene::compile::{CompileError, Compiler};
 use hapticd::scene::file;
@@ -384,6 +384,73 @@ fn with_tool(scene: &Scene, points: u32) -> Scene {
     let geometry = scene.geometries().next().unwrap().meta.id.into();
     let tool = ToolSpec::Mesh { geometry, scale: Vec3::repeat(1.0), points, offset: Pose::identity() };
     scene.apply(1, &[Edit::SetTool { tool }]).unwrap().0
+}
+
+#[test]
+fn a_tool_of_spheres_is_compiled_edited_kept_on_disk_and_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let fresh = || Compiler::with_cache(1 << 30, Cache::open(dir.path(), 1 << 30).0);
+    let (scene, ids) = boxes(2);
+    let spheres = |scene: &Scene, spheres: u32| {
+        let geometry = scene.geometries().next().unwrap().meta.id.into();
+        let offset = Pose::identity();
+        let tool = ToolSpec::Spheres { geometry, scale: Vec3::repeat(1.0), spheres, offset };
+        scene.apply(1, &[Edit::SetTool { tool }]).unwrap().0
+    };
+    let scene = spheres(&scene, 400);
+    let press = |snapshot: &Snapshot, z: f64| {
+        let object = snapshot.objects.iter().find(|o| o.id == ids[0]).expect("the first box");
+        let (rest, pose) = (Twist::ZERO, Pose::translation(0.0, 0.0, z));
+        let query = Query {
+            tool: &snapshot.tool.shape,
+            tool_pose: &pose,
+            tool_twist: &rest,
+            object: &object.shape,
+            object_pose: &object.pose,
+            object_twist: &rest,
+            material: &object.material,
+        };
+        contact::query(&query, Budget::UNLIMITED, &mut QueryState::default())
+    };
+    let compiler = fresh();
+    let watch = Watch::default();
+    let (first, report) = compiler.compile_reported(&scene, &watch).unwrap();
+    assert_eq!((report.built, report.loaded), (2, 0), "a field and a tree");
+    assert!(watch.steps.into_inner() > 4, "the build says how far it is");
+    assert!(first.objects.iter().all(|o| matches!(o.shape, ObjectShape::Solid(_))));
+    // Equal boxes, 20 x 30 x 40 mm, one a millimetre into the other: 0.6 cubic centimetres.
+    let touch = press(&first, 0.039);
+    let v = touch.volume.expect("a volume");
+    assert!((v / 6e-7 - 1.0).abs() < 0.03 && touch.wrench.force.z > 0.0, "{v} {:?}", touch.wrench);
+    assert!(press(&first, 0.0405).distance.is_some_and(|d| (d - 5e-4).abs() < 1e-6));
+
+    // Loaded from disk it answers with the same bits.
+    let (second, report) = fresh().compile_reported(&scene, &Silent).unwrap();
+    assert_eq!((report.built, report.loaded, report.cache_notes.len()), (0, 2, 0), "{report:?}");
+    assert_eq!(format!("{:?}", press(&second, 0.039)), format!("{touch:?}"));
+
+    // More spheres are another tree; an object moved or deleted builds nothing.
+    let (_, report) = fresh().compile_reported(&spheres(&scene, 500), &Silent).unwrap();
+    assert_eq!((report.built, report.loaded), (1, 1));
+    let moved = ObjectPatch { pose: Some(Pose::translation(0.0, 0.0, 0.1)), ..ObjectPatch::default() };
+    let (scene, _) = scene.apply(1, &[patch(ids[0], moved)]).unwrap();
+    let (third, report) = compiler.compile_reported(&scene, &Silent).unwrap();
+    assert_eq!(report.built, 0);
+    assert!(!press(&third, 0.039).touching && press(&third, 0.139).touching);
+    let (scene, _) = scene.apply(1, &[Edit::RemoveObject { object: ids[0].into() }]).unwrap();
+    let (last, report) = compiler.compile_reported(&scene, &Silent).unwrap();
+    assert_eq!((report.built, last.objects.len()), (0, 1));
+
+    // A damaged entry is dropped, said so, and made anew.
+    for file in std::fs::read_dir(dir.path()).unwrap() {
+        let file = file.unwrap().path();
+        let mut bytes = std::fs::read(&file).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&file, bytes).unwrap();
+    }
+    let (_, report) = fresh().compile_reported(&scene, &Silent).unwrap();
+    assert_eq!((report.built, report.loaded, report.cache_notes.len()), (2, 0, 2), "{report:?}");
 }
 
 /// Counts the bytes of the whole process, for the child below.

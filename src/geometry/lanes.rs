@@ -75,6 +75,12 @@ impl<S: Simd> Lanes<S> {
         Self(self.0, self.0.select_le(self.1, bound.1, x.1, y.1))
     }
 
+    /// The lanes whose bit is set, from the first place on, with 0 after them.
+    #[inline(always)]
+    pub(crate) fn compress(self, bits: u16, out: &mut F) {
+        self.0.compress(self.1, bits, out);
+    }
+
     /// Bit i is set where lane i is less than `bound`.
     #[inline(always)]
     pub(crate) fn below(self, bound: f32) -> u32 {
@@ -172,6 +178,11 @@ mod tests {
             .collect();
         out.push(x.at_most(zero, y, x).store());
         out.push(std::array::from_fn(|i| ((x.below(0.25) >> i) & 1) as f32));
+        for bits in [0, 0xffff, 0b1010_0000_1100_0110] {
+            let mut few = [7.0; LANES];
+            x.compress(bits, &mut few);
+            out.push(few);
+        }
         out.push(dot([x, y, x], minus([y, y, x], [x, x, y])).store());
         out.extend(cross([x, y, x], [y, y, x]).map(Lanes::store));
         out
@@ -195,6 +206,12 @@ mod tests {
             want(&|x, _| -x),
             want(&|x, y| if x <= 0.0 { y } else { x }),
             want(&|x, _| f32::from(u8::from(x < 0.25))),
+            [0.0; LANES],
+            a,
+            [1, 2, 6, 7, 13, 15].into_iter().enumerate().fold([0.0; LANES], |mut f, (n, lane)| {
+                f[n] = a[lane];
+                f
+            }),
             want(&|x, y| x * (y - x) + y * (y - x) + x * (x - y)),
             want(&|x, y| y * x - x * y),
             want(&|x, y| x * y - x * x),

@@ -10,6 +10,7 @@ mod entry;
 mod field;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 pub use field::{Source, decode_field, encode_field, field_key};
 

@@ -12,7 +12,7 @@ mod tests;
 use super::cache::{Cache, CacheNote, Source};
 use super::model::{GeometryDef, Object, Scene, ToolDef, ToolGeometry};
 use super::snapshot::{Snapshot, SnapshotObject, Tool};
-use crate::contact::ist::{IstParams, Solid, SphereTree};
+use crate::contact::ist::{IstParams, Solid};
 use crate::contact::vps::{PointShell, ShellParams};
 use crate::contact::{Material, ObjectShape, ToolShape};
 use crate::geometry::Vec3;
@@ -213,8 +213,12 @@ impl Compiler {
                         shape
                     }
                     None => {
-                        report.built += 1;
-                        let shape = make(geometry, progress)?;
+                        let (shape, source) = make(geometry, &self.disk, progress, &mut report.cache_notes)?;
+                        report.cache_notes.dedup();
+                        match source {
+                            Source::Built => report.built += 1,
+                            Source::Disk => report.loaded += 1,
+                        }
                         self.store().put_shape(key, shape)
                     }
                 }
@@ -264,19 +268,24 @@ fn thin(def: &GeometryDef, report: &FieldReport) -> Option<String> {
     Some(format!("{}: {what}; choose smaller cells, so that it spans {THIN_CELLS} or more", def.mesh.label))
 }
 
-/// Builds what a tool is made of.
-fn make(geometry: &ToolGeometry, progress: &dyn Progress) -> Result<ToolShape, CompileError> {
+/// Builds what a tool is made of, or loads it.
+fn make(
+    geometry: &ToolGeometry,
+    disk: &Cache,
+    progress: &dyn Progress,
+    notes: &mut Vec<CacheNote>,
+) -> Result<(ToolShape, Source), CompileError> {
     match geometry {
-        ToolGeometry::Sphere(radius) => Ok(ToolShape::Sphere { radius: *radius }),
+        ToolGeometry::Sphere(radius) => Ok((ToolShape::Sphere { radius: *radius }, Source::Built)),
         ToolGeometry::Mesh { mesh, scale, points } => {
             match PointShell::build(&mesh.scaled(scale), ShellParams::points(*points)) {
-                Ok(shell) => Ok(ToolShape::Shell(Arc::new(shell))),
+                Ok(shell) => Ok((ToolShape::Shell(Arc::new(shell)), Source::Built)),
                 Err(e) => Err(CompileError::Tool { label: mesh.label.clone(), cause: e.to_string() }),
             }
         }
         ToolGeometry::Spheres { mesh, scale, spheres } => {
-            match SphereTree::build(&mesh.scaled(scale), &IstParams::spheres(*spheres), progress) {
-                Ok(tree) => Ok(ToolShape::Spheres(Arc::new(tree))),
+            match disk.sphere_tree(&mesh.scaled(scale), &IstParams::spheres(*spheres), progress, notes) {
+                Ok((tree, source)) => Ok((ToolShape::Spheres(Arc::new(tree)), source)),
                 Err(_) if progress.cancelled() => Err(CompileError::Cancelled),
                 Err(e) => Err(CompileError::Tool { label: mesh.label.clone(), cause: e.to_string() }),
             }

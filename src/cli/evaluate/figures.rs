@@ -47,6 +47,10 @@ pub struct Figures {
     pub volume_err_p99: Option<f64>,
     /// See `volume_err_mean`.
     pub volume_err_max: Option<f64>,
+    /// |volume - exact| as a fraction of the smaller body, over all poses that overlap.
+    pub volume_err_body_mean: Option<f64>,
+    /// See `volume_err_body_mean`.
+    pub volume_err_body_max: Option<f64>,
     /// Angle between the force and minus the exact gradient of the volume, degrees.
     pub force_angle_mean_deg: Option<f64>,
     /// See `force_angle_mean_deg`.
@@ -61,8 +65,8 @@ pub struct Figures {
     pub touch_wrong: Option<f64>,
     /// Poses whose exact answer lies outside the given bounds.
     pub bounds_violated: Option<usize>,
-    /// Mean width of the bounds: of the volume as a fraction of the exact volume where the method bounds it, else of
-    /// the penetration as a fraction of the bounding size.
+    /// Mean width of the bounds: of the volume as a fraction of the exact volume where the method bounds it (over the
+    /// poses of `volume_err_mean`), else of the penetration as a fraction of the bounding size.
     pub bounds_width_mean: Option<f64>,
     /// Fraction of queries that were not cut short.
     pub complete: f64,
@@ -115,12 +119,21 @@ pub fn figures(path: &PosePath, run: &Run<'_>) -> Figures {
             })
             .collect(),
     );
+    let of_body = Sorted::of(
+        truths()
+            .filter_map(|(t, a)| {
+                let exact = t.volume.filter(|v| *v > 0.0)?;
+                Some((a.volume? - exact).abs() / body?)
+            })
+            .collect(),
+    );
     let force = against(truths().map(|(t, a)| (a.wrench.force, t.by_position)));
     let torque = against(truths().map(|(t, a)| (a.wrench.torque, t.by_rotation)));
     let calls: Vec<bool> = truths().filter_map(|(t, a)| Some(t.touching()? != a.touching)).collect();
     let work = Sorted::of(run.answers.iter().map(|a| f64::from(a.work)).collect());
     let done = run.answers.iter().filter(|a| a.complete).count();
-    let (bounds_violated, bounds_width_mean) = bounds(truths(), run.size);
+    let (bounds_violated, bounds_width_mean) =
+        bounds(truths(), run.size, body.map_or(0.0, |b| SMALL_OVERLAP * b));
     Figures {
         path: path.name.clone(),
         method: run.method.to_owned(),
@@ -140,6 +153,8 @@ pub fn figures(path: &PosePath, run: &Run<'_>) -> Figures {
         volume_err_mean: volume.mean(),
         volume_err_p99: volume.at(0.99),
         volume_err_max: volume.at(1.0),
+        volume_err_body_mean: of_body.mean(),
+        volume_err_body_max: of_body.at(1.0),
         force_angle_mean_deg: force.angles.mean(),
         force_angle_p99_deg: force.angles.at(0.99),
         torque_angle_mean_deg: torque.angles.mean(),
@@ -175,10 +190,11 @@ fn against(pairs: impl Iterator<Item = (Vec3, Option<Vec3>)>) -> Against {
     Against { angles: Sorted::of(angles), error }
 }
 
-/// Poses outside their bounds, and the mean width; volumes where they are bounded, else penetrations.
+/// Poses outside their bounds, and the mean width; volumes (above `small`) where they are bounded, else penetrations.
 fn bounds<'a>(
     pairs: impl Iterator<Item = (&'a Truth, &'a Contact)>,
     size: f64,
+    small: f64,
 ) -> (Option<usize>, Option<f64>) {
     let (mut violated, mut given) = (0, false);
     let (mut volumes, mut depths) = (Vec::new(), Vec::new());
@@ -188,7 +204,7 @@ fn bounds<'a>(
             given = true;
             if let Some(v) = t.volume {
                 broken |= v < b.lower || v > b.upper;
-                if v > 0.0 {
+                if v > small {
                     volumes.push((b.upper - b.lower) / v);
                 }
             }
@@ -268,9 +284,9 @@ mod tests {
         apart.depth_bounds = Some(crate::contact::Bounds { lower: -0.2, upper: -0.05 });
         let truth = |d| Truth { distance: Some(d), volume: Some(0.0), ..Truth::default() };
         let (t1, t2) = (truth(0.1), truth(0.3));
-        let (violated, width) = bounds([(&t1, &apart), (&t2, &apart)].into_iter(), 1.5);
+        let (violated, width) = bounds([(&t1, &apart), (&t2, &apart)].into_iter(), 1.5, 0.0);
         assert_eq!(violated, Some(1));
         assert!((width.expect("given") - 0.1).abs() < 1e-12);
-        assert_eq!(bounds([(&t1, &Contact::none(None))].into_iter(), 1.0), (None, None));
+        assert_eq!(bounds([(&t1, &Contact::none(None))].into_iter(), 1.0, 0.0), (None, None));
     }
 }

@@ -12,7 +12,9 @@ mod model;
 pub mod packing;
 pub(crate) mod parts;
 mod query;
+mod stored;
 pub mod tree;
 
 pub use model::{IstError, IstParams, Solid, SphereTree, cell_for};
 pub(crate) use query::query;
+pub(crate) use stored::VERSION;

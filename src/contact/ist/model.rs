@@ -2,7 +2,7 @@
 
 use super::packing::{Packing, PackingError, Stop, pack};
 use super::parts::parts;
-use super::tree::{CellColumns, Node, Split, build};
+use super::tree::{CellStore, Node, Split, build};
 use crate::geometry::bvh::Bvh;
 use crate::geometry::field::Field;
 use crate::geometry::field::build::{self as field_build, FieldError, FieldParams, Progress, Resolution};
@@ -58,7 +58,7 @@ pub enum IstError {
 pub struct SphereTree {
     /// Nodes, the root first; empty only for a tree without cells.
     pub(crate) nodes: Vec<Node>,
-    pub(crate) cells: CellColumns,
+    pub(crate) cells: CellStore,
     /// Node (0, 0, 0) of the cells' grid, m.
     pub(crate) origin: Point,
     /// Edge of a cell, m.
@@ -149,10 +149,9 @@ impl SphereTree {
         self.nodes.capacity() * size_of::<Node>() + self.cells.bytes()
     }
 
-    /// The memory that queries read, apart from the surface.
+    /// The memory of the cells, which queries read.
     pub fn memory(&self) -> impl Iterator<Item = &[u8]> {
-        let columns = self.cells.at.iter().map(|c| bytemuck::cast_slice(c.as_slice()));
-        columns.chain([bytemuck::cast_slice(self.cells.fraction.as_slice())])
+        std::iter::once(bytemuck::cast_slice(&self.cells.blocks))
     }
 
     /// Nodes of the hierarchy.
@@ -226,7 +225,7 @@ pub fn cell_for(mesh: &TriMesh, spheres: u32, progress: &dyn Progress) -> Result
 }
 
 /// Ball about the middle of the mesh's box.
-fn ball(mesh: &TriMesh) -> (Point, f64) {
+pub(super) fn ball(mesh: &TriMesh) -> (Point, f64) {
     let Some((lo, hi)) = mesh.bounds() else { return (Point::origin(), 0.0) };
     let centre = nalgebra::center(&lo, &hi);
     (centre, mesh.vertices.iter().map(|v| (v - centre).norm()).fold(0.0, f64::max))

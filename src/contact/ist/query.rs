@@ -12,9 +12,13 @@
     )
 )]
 
+mod bound;
+mod cells;
 mod distance;
 mod frame;
+mod groups;
 mod kernel;
+mod nodes;
 mod respond;
 mod sums;
 mod threshold;
@@ -23,3 +27,6 @@ mod volume;
 
 use super::{model, tree};
 pub(crate) use volume::query;
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,8 @@ mod gas;
 pub(crate) use build::build;
 pub use build::{GROUP, Split};
 
+use crate::geometry::simd::LANES;
+
 /// Children of a node.
 pub const WIDTH: usize = 4;
 
@@ -22,7 +24,7 @@ pub enum Child {
     Empty,
     /// Another node.
     Node(u32),
-    /// A group of cells: the first one and how many.
+    /// A group of cells: its first block and how many cells, the last block being filled up with nothing.
     Group(u32, u32),
 }
 
@@ -49,7 +51,32 @@ pub struct Node {
     cells: [u32; WIDTH],
 }
 
+/// Words of four bytes in a node.
+pub(crate) const NODE_WORDS: usize = 8 * WIDTH;
+
 impl Node {
+    /// All of it as words, in the order of the fields.
+    pub(crate) fn words(&self) -> impl Iterator<Item = u32> {
+        let reals = [self.x, self.y, self.z, self.r, self.spread, self.volume];
+        reals.into_iter().flatten().map(f32::to_bits).chain(self.child).chain(self.cells)
+    }
+
+    /// The node of [`Node::words`].
+    pub(crate) fn of_words(words: &[u32; NODE_WORDS]) -> Self {
+        let row = |i: usize| -> [u32; WIDTH] { std::array::from_fn(|k| words[i * WIDTH + k]) };
+        let real = |i: usize| row(i).map(f32::from_bits);
+        Self {
+            x: real(0),
+            y: real(1),
+            z: real(2),
+            r: real(3),
+            spread: real(4),
+            volume: real(5),
+            child: row(6),
+            cells: row(7),
+        }
+    }
+
     /// A node without children.
     pub const EMPTY: Self = Self {
         x: [0.0; WIDTH],
@@ -91,23 +118,33 @@ pub(crate) fn steps_log(nodes: u32) -> u32 {
     (u16::BITS - (nodes + 1).ilog2().min(9) - 1).clamp(LEAST_STEPS_LOG, MOST_STEPS_LOG)
 }
 
-/// The cells in the order of the hierarchy, padded so that sixteen can be read from any place.
+/// Sixteen cells, two cache lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(64))]
+pub(crate) struct CellBlock {
+    /// Centroids of what is solid, from node (0, 0, 0) of the tool's grid, in steps.
+    pub(crate) at: [[u16; LANES]; 3],
+    /// Solid fraction, see [`FULL`].
+    pub(crate) fraction: [u16; LANES],
+}
+
+/// Bytes of a block.
+pub(crate) const CELL_BYTES: usize = 8 * LANES;
+
+/// The cells in the order of the hierarchy, each group in blocks of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct CellColumns {
-    /// Cells without the padding.
+pub(crate) struct CellStore {
+    /// Cells that hold some of the solid.
     pub(crate) len: usize,
     /// Binary logarithm of the steps of a cell.
     pub(crate) steps_log: u32,
-    /// Centroids of what is solid, from node (0, 0, 0) of the tool's grid, in steps.
-    pub(crate) at: [Vec<u16>; 3],
-    /// Solid fraction, see [`FULL`].
-    pub(crate) fraction: Vec<u16>,
+    pub(crate) blocks: Vec<CellBlock>,
 }
 
-impl CellColumns {
+impl CellStore {
     /// Bytes held on the heap.
     pub(crate) fn bytes(&self) -> usize {
-        self.at.iter().map(|c| 2 * c.capacity()).sum::<usize>() + 2 * self.fraction.capacity()
+        self.blocks.capacity() * size_of::<CellBlock>()
     }
 
     /// Steps of a cell.

@@ -93,6 +93,26 @@ impl<'a> Grid<'a> {
         }
     }
 
+    /// Depth at sixteen nodes given by whole grid coordinates within the grid, m: that of the nodes themselves, where
+    /// [`Cells::depth`] would interpolate.
+    #[inline(always)]
+    pub(crate) fn node_depths<S: Simd>(&self, s: S, p: [S::F; 3]) -> S::F {
+        let Store::Dense(counts, [nx, ny]) = self.store else {
+            return Cells::look_up(s, self, p).depth(s);
+        };
+        let [x, y, z] = [s.trunc(p[0]), s.trunc(p[1]), s.trunc(p[2])];
+        let row = s.iadd(y, s.imul(s.isplat(ny), z));
+        let mut at = [0; LANES];
+        s.istore(s.iadd(x, s.imul(s.isplat(nx), row)), &mut at);
+        let mut depth = [0.0; LANES];
+        for lane in 0..LANES {
+            // Nothing outside the grid.
+            let count = counts.get(at[lane] as usize).copied().unwrap_or(i16::MIN);
+            depth[lane] = f32::from(count);
+        }
+        s.mul(s.load(&depth), s.splat(self.scale))
+    }
+
     /// Finds where the cells are stored and starts to fetch them.
     #[inline(always)]
     pub(crate) fn find(&self, spot: &mut Spot) {

@@ -155,6 +155,10 @@ impl Simd for Avx512 {
         op!(_mm512_reduce_max_ps(a))
     }
     #[inline(always)]
+    fn compress(self, a: Self::F, bits: u16, out: &mut [f32; LANES]) {
+        op!(_mm512_storeu_ps(out.as_mut_ptr(), _mm512_maskz_compress_ps(bits, a)))
+    }
+    #[inline(always)]
     fn accumulate(self, a: Self::F, acc: &mut [f64; LANES]) {
         let (low, high) = acc.split_at_mut(LANES / 2);
         op!({

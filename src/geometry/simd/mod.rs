@@ -155,8 +155,35 @@ pub(crate) trait Simd: Copy {
     unsafe fn gather_quads(self, quads: &[[i16; 4]], at: &[i32; LANES]) -> [Self::F; 8];
     /// Largest lane; the lanes must not be NaN.
     fn reduce_max(self, a: Self::F) -> f32;
+    /// The lanes whose bit is set, in order from the first place on; 0 in the places after them.
+    #[inline(always)]
+    fn compress(self, a: Self::F, bits: u16, out: &mut [f32; LANES]) {
+        let mut lanes = [0.0; LANES];
+        self.store(a, &mut lanes);
+        *out = [0.0; LANES];
+        let mut n = 0;
+        for (i, lane) in lanes.into_iter().enumerate() {
+            if bits >> i & 1 != 0 {
+                out[n & (LANES - 1)] = lane;
+                n += 1;
+            }
+        }
+    }
     /// Adds lane i to `acc[i]` in f64.
     fn accumulate(self, a: Self::F, acc: &mut [f64; LANES]);
+}
+
+/// Asks the CPU for the cache lines of a value that will be read soon, where it knows such a request. Real-time safe.
+#[inline(always)]
+pub(crate) fn prefetch<T>(value: &T) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..size_of::<T>()).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing and never faults; every x86-64 CPU has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast::<i8>().wrapping_add(line)) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = value;
 }
 
 /// Calls the generic function `$f(token, args...)` compiled for `$level`; falls back to plain Rust where the CPU

@@ -20,8 +20,8 @@ pub enum Source {
     Built,
 }
 
-/// The key of a mesh's field: mesh, parameters, version of the build and of the encoding.
-pub fn field_key(mesh: &TriMesh, params: &FieldParams) -> Key {
+/// A mesh's vertices and triangles as bytes, for keys.
+pub(super) fn mesh_bytes(mesh: &TriMesh) -> (Vec<u8>, Vec<u8>) {
     let mut vertices = Vec::with_capacity(mesh.vertices.len() * 24);
     for x in mesh.vertices.iter().flat_map(|v| v.iter()) {
         vertices.extend_from_slice(&x.to_bits().to_le_bytes());
@@ -30,6 +30,12 @@ pub fn field_key(mesh: &TriMesh, params: &FieldParams) -> Key {
     for v in mesh.triangles.iter().flatten() {
         triangles.extend_from_slice(&v.to_le_bytes());
     }
+    (vertices, triangles)
+}
+
+/// The key of a mesh's field: mesh, parameters, version of the build and of the encoding.
+pub fn field_key(mesh: &TriMesh, params: &FieldParams) -> Key {
+    let (vertices, triangles) = mesh_bytes(mesh);
     let (kind, value) = match params.resolution {
         Resolution::Cell(cell) => (0u8, cell.to_bits()),
         Resolution::Longest(n) => (1, u64::from(n)),
@@ -150,19 +156,39 @@ impl Cache {
             return Ok((field, report, Source::Built));
         }
         let key = field_key(mesh, params);
-        match self.get(&key) {
-            Lookup::Hit(bytes) => match decode_field(&bytes) {
-                Some((field, report)) => return Ok((field, report, Source::Disk)),
-                None => notes.push(self.drop_entry(&key, "it holds no field")),
+        let decode = |bytes: &[u8]| decode_field(bytes);
+        if let Some((field, report)) = self.find(&key, "it holds no field", decode, notes) {
+            return Ok((field, report, Source::Disk));
+        }
+        let (field, report) = build::build(mesh, params, progress)?;
+        self.keep(&key, || encode_field(&field, &report), notes);
+        Ok((field, report, Source::Built))
+    }
+
+    /// An entry that `decode` understands; what it does not is dropped, with `cause` as the note.
+    pub(super) fn find<T>(
+        &self,
+        key: &Key,
+        cause: &str,
+        decode: impl Fn(&[u8]) -> Option<T>,
+        notes: &mut Vec<CacheNote>,
+    ) -> Option<T> {
+        match self.get(key) {
+            Lookup::Hit(bytes) => match decode(&bytes) {
+                Some(found) => return Some(found),
+                None => notes.push(self.drop_entry(key, cause)),
             },
             Lookup::Miss => {}
             Lookup::Bad(note) => notes.push(note),
         }
-        let (field, report) = build::build(mesh, params, progress)?;
+        None
+    }
+
+    /// Puts what was just built, or notes why it is not kept.
+    pub(super) fn keep(&self, key: &Key, encode: impl FnOnce() -> Vec<u8>, notes: &mut Vec<CacheNote>) {
         match &self.note {
             Some(note) => notes.push(note.clone()),
-            None => notes.extend(self.put(&key, &encode_field(&field, &report)).err()),
+            None => notes.extend(self.put(key, &encode()).err()),
         }
-        Ok((field, report, Source::Built))
     }
 }

@@ -6,13 +6,15 @@
 //! the next one (Weller & Zachmann 2009, sections 4.1.1 and 4.1.2). The distance is that of two points of the surfaces
 //! and so never too small; the bound below comes from the field alone.
 
+use super::cells::{see_cells, unpack};
 use super::frame::Frame;
-use super::kernel::{node_depth, see_cells, sixteen, store, unpack};
+use super::kernel::store;
 use super::model::{Solid, SphereTree};
+use super::nodes::{node_depth, sixteen};
 use super::tree::{Child, WIDTH};
 use super::triangles::closest_of_triangles;
-use super::volume::{NOTHING, STACK, node_at};
-use crate::contact::QueryState;
+use super::volume::{NOTHING, STACK, STEPS_A_LOOK, node_at};
+use crate::contact::{Deadline, QueryState};
 use crate::geometry::simd::{LANES, Simd, dispatch, level};
 use crate::geometry::{Point, Pose, Vec3};
 
@@ -31,6 +33,8 @@ pub(super) struct Apart {
     pub(super) most: f64,
     /// Nodes and cells looked at, and pairs of triangles.
     pub(super) work: u32,
+    /// The time was over before the end.
+    pub(super) late: bool,
 }
 
 /// Part of a budget that may go into finding out how far apart the bodies are.
@@ -52,30 +56,33 @@ struct Place {
     at: [f32; 3],
 }
 
-/// `units` limits the nodes and cells looked at. Real-time safe.
+/// `units` limits the nodes and cells looked at, `deadline` the time: past it only what is known is refined. Real-time safe.
 pub(super) fn query(
     tree: &SphereTree,
     solid: &Solid,
     frame: &Frame<'_>,
     relative: &Pose,
-    units: u32,
+    (units, deadline): (u32, Option<&dyn Deadline>),
     state: &mut QueryState,
 ) -> Apart {
     let surfaces = Surfaces { tree, solid, relative };
     let mut best = Pair { distance: f64::INFINITY, tool: Point::origin(), triangles: [u32::MAX; 2] };
     let mut work = 0;
-    if state.closest.iter().all(|t| *t > 0) {
-        let seed = surfaces.exact(state.closest.map(|t| t - 1));
-        if let Some(seed) = seed {
-            best = surfaces.settle(seed, &mut work);
-        }
+    let mut settled = true;
+    if state.closest.iter().all(|t| *t > 0)
+        && let Some(seed) = surfaces.exact(state.closest.map(|t| t - 1))
+    {
+        best = seed;
+        settled = false;
     }
     let simd = level();
     let known = best.distance as f32;
-    let near = dispatch!(simd, search(tree: &SphereTree, frame: &Frame<'_>, known: f32, units: u32) -> Near);
+    let near = dispatch!(simd, search(
+        tree: &SphereTree, frame: &Frame<'_>, known: f32, units: u32, deadline: Option<&dyn Deadline>
+    ) -> Near);
     work += near.work;
     if near.inside {
-        return Apart { distance: 0.0, least: f64::NEG_INFINITY, most: f64::INFINITY, work };
+        return Apart { distance: 0.0, least: f64::NEG_INFINITY, most: f64::INFINITY, work, late: near.late };
     }
     // Estimates within so much of the smallest may be the smallest; places so near each other lead to the same pair.
     let slack = tolerance(frame);
@@ -102,17 +109,21 @@ pub(super) fn query(
             continue;
         }
         first_try = false;
-        if let Some(found) = surfaces.from(&at, &mut work)
+        if let Some(found) = surfaces.from(&at, best.triangles, &mut work)
             && found.distance < best.distance
         {
             best = found;
+            settled = true;
         }
+    }
+    if !settled {
+        best = surfaces.settle(best, &mut work);
     }
     state.closest = best.triangles.map(|t| t.wrapping_add(1));
     // A little more than was found, for what rounding can do.
     let most = (best.distance * (1.0 + 1e-8) + 1e-9 * tree.ball_radius).min(f64::from(near.most));
     let distance = if best.distance.is_finite() { best.distance } else { f64::from(near.smallest).max(0.0) };
-    Apart { distance, least: f64::from(near.least).min(most), most, work }
+    Apart { distance, least: f64::from(near.least).min(most), most, work, late: near.late }
 }
 
 /// By how much estimates may be off, m.
@@ -136,12 +147,15 @@ impl Surfaces<'_> {
         Some(Pair { distance: (a - b).norm(), tool: a, triangles })
     }
 
-    /// Starts at a place in the object's frame.
-    fn from(&self, place: &Point, work: &mut u32) -> Option<Pair> {
-        let b = self.solid.bvh.closest(place);
-        let a = self.tree.bvh.closest(&self.relative.inverse_transform_point(&b.point));
+    /// Starts at a place in the object's frame, with triangles that may be near. `None` where it only leads to these.
+    fn from(&self, place: &Point, known: [u32; 2], work: &mut u32) -> Option<Pair> {
+        let b = self.solid.bvh.closest_from(place, known[1]);
+        let a = self.tree.bvh.closest_from(&self.relative.inverse_transform_point(&b.point), known[0]);
         *work += 2;
-        (a.found() && b.found()).then(|| self.exact([a.triangle, b.triangle]))?.map(|p| self.settle(p, work))
+        if !(a.found() && b.found()) || [a.triangle, b.triangle] == known {
+            return None;
+        }
+        self.exact([a.triangle, b.triangle]).map(|p| self.settle(p, work))
     }
 
     /// Back and forth until nothing comes closer.
@@ -180,10 +194,19 @@ struct Near {
     work: u32,
     /// A cell's centroid was found inside the object.
     inside: bool,
+    /// The time was over before the end.
+    late: bool,
 }
 
 #[inline(always)]
-fn search<S: Simd>(simd: S, tree: &SphereTree, frame: &Frame<'_>, known: f32, units: u32) -> Near {
+fn search<S: Simd>(
+    simd: S,
+    tree: &SphereTree,
+    frame: &Frame<'_>,
+    known: f32,
+    units: u32,
+    deadline: Option<&dyn Deadline>,
+) -> Near {
     const NOWHERE: Place = Place { estimate: f32::INFINITY, at: [0.0; 3] };
     let mut near = Near {
         places: [NOWHERE; PLACES],
@@ -192,14 +215,19 @@ fn search<S: Simd>(simd: S, tree: &SphereTree, frame: &Frame<'_>, known: f32, un
         most: f32::INFINITY,
         work: 0,
         inside: false,
+        late: false,
     };
     let slack = tolerance(frame) as f32;
     // The smallest distance that is known to be reached.
     let mut reached = known;
     let mut stack = [(0u32, f32::NEG_INFINITY); STACK];
     let mut top = usize::from(!tree.nodes.is_empty());
+    let mut steps = 0u32;
     while top > 0 {
-        if near.inside || near.work > units {
+        steps += 1;
+        let late = steps.is_multiple_of(STEPS_A_LOOK) && deadline.is_some_and(Deadline::passed);
+        near.late |= late;
+        if near.inside || near.work > units || late {
             // They overlap, or the budget is spent: nothing is known of what waits.
             near.least = f32::NEG_INFINITY;
             return near;
@@ -220,7 +248,7 @@ fn search<S: Simd>(simd: S, tree: &SphereTree, frame: &Frame<'_>, known: f32, un
         for i in 0..LANES / WIDTH {
             nodes[i] = node_at(tree, taken[i]);
         }
-        let columns = sixteen(nodes);
+        let columns = sixteen(frame, nodes);
         let depth = node_depth(simd, frame, &columns).store();
         // Nearest last, so that they are taken first.
         let mut waiting = [(f32::NEG_INFINITY, 0u8); LANES];
@@ -281,15 +309,15 @@ fn group<S: Simd>(
     near: &mut Near,
     reached: &mut f32,
 ) {
-    let end = first as usize + cells as usize;
     let apart = 2.0 * frame.cell / frame.grid_cell;
-    let mut start = first as usize;
-    while start < end {
-        let Some(block) = unpack(&tree.cells, start, end - start) else { return };
+    let slack = tolerance(frame) as f32;
+    let (mut index, mut left) = (first as usize, cells as usize);
+    while left > 0 {
+        let Some(block) = unpack(&tree.cells, index, left) else { return };
         let cells = see_cells(simd, frame, &block);
         let (depth, half) = (cells.seen.depth.store(), cells.half.store());
         let at = store(cells.seen.at);
-        for i in 0..LANES.min(end - start) {
+        for i in 0..LANES.min(left) {
             // From the solid part's centroid to the farthest corner of its cube.
             let reach = frame.cell * 1.74;
             near.least = near.least.min(-depth[i] - reach - frame.error);
@@ -297,10 +325,13 @@ fn group<S: Simd>(
             near.inside |= depth[i] > 0.0;
             near.smallest = near.smallest.min(estimate);
             *reached = reached.min(estimate.max(0.0));
-            let place = Place { estimate, at: [at[0][i], at[1][i], at[2][i]] };
-            keep(&mut near.places, place, apart);
+            if estimate <= *reached + slack {
+                let place = Place { estimate, at: [at[0][i], at[1][i], at[2][i]] };
+                keep(&mut near.places, place, apart);
+            }
         }
-        start += LANES;
+        left = left.saturating_sub(LANES);
+        index += 1;
     }
 }
 

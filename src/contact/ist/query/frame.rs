@@ -23,6 +23,8 @@ pub(super) struct Frame<'a> {
     pub(super) grid_cell: f32,
     /// Edge of a cell of the tool.
     pub(super) cell: f32,
+    /// Stored cell positions to cells.
+    pub(super) per_step: f32,
     /// Largest |trilinear - true depth|.
     pub(super) error: f32,
     /// Largest |stored - true depth| at a node, with the rounding of positions.
@@ -60,6 +62,7 @@ impl<'a> Frame<'a> {
             first: first.map(|v| v as f32).into(),
             grid_cell: field.cell as f32,
             cell: tree.cell as f32,
+            per_step: 1.0 / tree.cells.steps(),
             error: error as f32,
             node_error: (error - 0.75f64.sqrt() * field.cell) as f32,
             linear: twist.linear.map(|v| v as f32).into(),

@@ -6,8 +6,8 @@
 //! reached; cells are not looked at here.
 
 use super::frame::Frame;
-use super::kernel::{node_depth, sixteen, stake};
 use super::model::SphereTree;
+use super::nodes::{node_depth, sixteen, stake};
 use super::tree::{Child, WIDTH};
 use super::volume::{NOTHING, STACK, node_at};
 use crate::geometry::simd::{LANES, Simd, dispatch, level};
@@ -124,7 +124,7 @@ fn pass<S: Simd>(
         for i in 0..LANES / WIDTH {
             nodes[i] = node_at(tree, taken[i].0);
         }
-        let columns = sixteen(nodes);
+        let columns = sixteen(frame, nodes);
         let depth = node_depth(simd, frame, &columns);
         let stakes = stake(simd, frame, &columns, depth).store();
         for lane in 0..LANES {

@@ -12,16 +12,19 @@
 //! pressed h deep is pushed back with k A h. It is the paper's k V n per sphere (section 5.1) with the object's normal
 //! at each cell in place of the sphere's.
 
+use super::cells::{contribute, deepest};
 use super::frame::Frame;
-use super::kernel::{add_cells, cap, contribute, see_nodes, sixteen, stake, unpack};
+use super::groups::{Group, Groups};
+use super::kernel::{smooth, store};
 use super::model::{Solid, SphereTree};
+use super::nodes::{cap, see_nodes, sixteen, stake};
 use super::sums::{SLACK, Sums};
 use super::threshold::threshold;
 use super::tree::{Child, Node, WIDTH};
 use super::{distance, respond};
 use crate::contact::{Bounds, Budget, Contact, Deadline, Query, QueryState};
-use crate::geometry::lanes::Lanes;
-use crate::geometry::simd::{LANES, Simd, dispatch, level};
+use crate::geometry::lanes::{Constants, F};
+use crate::geometry::simd::{LANES, Simd, dispatch, level, prefetch};
 use crate::geometry::{Point, Twist};
 
 /// Nodes looked at together.
@@ -30,7 +33,7 @@ const TOGETHER: usize = LANES / WIDTH;
 /// hierarchy is deep. What would not fit stays closed.
 pub(super) const STACK: usize = 1024;
 /// Steps between two looks at the clock.
-const STEPS_A_LOOK: u32 = 16;
+pub(super) const STEPS_A_LOOK: u32 = 16;
 
 /// A node to open.
 #[derive(Clone, Copy)]
@@ -84,11 +87,12 @@ pub(crate) fn query(
         state.touching = false;
         return apart(1, None);
     }
-    let mut work = 0;
+    let (mut work, mut late) = (0, false);
     let reach = if budget.units == 0 { u32::MAX } else { (budget.units / distance::SHARE).max(1) };
     if !state.touching {
-        let found = distance::query(tree, solid, &frame, &relative, reach, state);
+        let found = distance::query(tree, solid, &frame, &relative, (reach, budget.deadline), state);
         work = found.work;
+        late = found.late;
         if found.least > 0.0 {
             let depth_bounds = Some(Bounds { lower: -found.most, upper: -found.least });
             return Contact { depth_bounds, ..apart(work, Some(found.distance)) };
@@ -103,8 +107,8 @@ pub(crate) fn query(
     let mut contact = Contact {
         work,
         need: if found.complete { work } else { work.saturating_mul(2) },
-        complete: found.complete,
-        deadline_hit: found.deadline_hit,
+        complete: found.complete && !late,
+        deadline_hit: found.deadline_hit || late,
         ..Contact::none(touching.then_some(0.0))
     };
     let sums = &found.sums;
@@ -118,8 +122,10 @@ pub(crate) fn query(
         respond::respond(&mut contact, q, tree, &frame, &found.sums);
     } else {
         // Close, but nothing found inside.
-        let apart = distance::query(tree, solid, &frame, &relative, reach, state);
+        let apart = distance::query(tree, solid, &frame, &relative, (reach, budget.deadline), state);
         contact.work += apart.work;
+        contact.deadline_hit |= apart.late;
+        contact.complete &= !apart.late;
         contact.distance = Some(apart.distance);
         if apart.least.is_finite() && apart.most.is_finite() {
             contact.depth_bounds = Some(Bounds { lower: -apart.most, upper: -apart.least });
@@ -160,13 +166,6 @@ pub(super) fn traverse(
     found
 }
 
-/// 0 for t <= 0, 1 for t >= 1, smooth between.
-#[inline(always)]
-fn smooth(t: f32) -> f32 {
-    let t = t.clamp(0.0, 1.0);
-    t * t * (3.0 - 2.0 * t)
-}
-
 #[inline(always)]
 fn open<S: Simd>(
     simd: S,
@@ -175,8 +174,11 @@ fn open<S: Simd>(
     limit: f32,
     deadline: Option<&dyn Deadline>,
 ) -> Found {
+    let k = Constants(simd);
+    let (zero, one) = (k.of(0.0), k.of(1.0));
     let mut limit = limit;
     let mut found = Found { sums: Sums::new(), work: 0, complete: true, deadline_hit: false };
+    let mut groups = Groups::new();
     let root = Waiting { node: 0, stake: f32::INFINITY, weight: 1.0, certain: false };
     let mut stack = [root; STACK];
     let mut top = usize::from(!tree.nodes.is_empty());
@@ -197,82 +199,104 @@ fn open<S: Simd>(
             top -= 1;
             *slot = stack[top & (STACK - 1)];
         }
+        // Without room for all children nothing more is opened.
+        let least = if top + LANES <= STACK { limit } else { f32::INFINITY };
         let mut nodes = [&NOTHING; TOGETHER];
+        let (mut from_stake, mut from_weight, mut from_certain) = ([0.0; LANES], [0.0; LANES], 0u16);
         for i in 0..TOGETHER {
             nodes[i] = node_at(tree, taken[i].node);
+            for lane in WIDTH * i..WIDTH * (i + 1) {
+                from_stake[lane] = taken[i].stake;
+                from_weight[lane] = taken[i].weight;
+            }
+            from_certain |= u16::from(taken[i].certain) * (0xf << (WIDTH * i));
         }
-        let columns = sixteen(nodes);
+        let columns = sixteen(frame, nodes);
         let seen = see_nodes(simd, frame, &columns);
-        let stakes = stake(simd, frame, &columns, seen.depth).store();
-        let depth = seen.depth.store();
-        let mut weights = [0.0f32; LANES];
-        for lane in 0..LANES {
-            let from = &taken[lane / WIDTH];
-            let child = nodes[lane / WIDTH].child(lane % WIDTH);
-            if child == Child::Empty {
-                continue;
+        let (depth, r) = (seen.depth, k.at(&columns.r));
+        let own = k.at(&from_stake).min(stake(simd, frame, &columns, depth));
+        let weight = k.at(&from_weight);
+
+        // Which are there, which are to be opened, and with what weight their children stand for them.
+        let there = simd.gt_bits(r.bare(), zero.bare());
+        found.work += there.count_ones();
+        let wanted = there & simd.gt_bits(own.bare(), k.of(least).bare());
+        if there & simd.gt_bits(own.bare(), zero.bare()) & !wanted != 0 {
+            found.complete = false;
+        }
+        let alone = smooth(simd, (depth - r) / (k.at(&columns.deep) - r));
+        let full = if least > 0.0 { smooth(simd, own / k.of(least) - one) } else { one };
+        if wanted & simd.gt_bits(one.bare(), full.bare()) != 0 {
+            found.complete = false;
+        }
+        let below = own.at_most(k.of(least), zero, weight * (one - alone) * full);
+        let error = k.of(frame.error);
+        let inside = simd.gt_bits((depth - error).bare(), r.bare());
+        let outside = simd.gt_bits((zero - depth - error).bare(), r.bare());
+        let decided = from_certain | inside | outside;
+        let opened = wanted & (simd.gt_bits(below.bare(), zero.bare()) | !(inside | from_certain));
+
+        // Bounds: what is inside counts on both sides, what is cut and stays closed on one.
+        let mut whole = there & inside & !from_certain;
+        let mut open = there & !decided & !opened;
+        while whole | open != 0 {
+            let lane = (whole | open).trailing_zeros() as usize & (LANES - 1);
+            let v = f64::from(columns.volume[lane]);
+            found.sums.lower += if whole >> lane & 1 != 0 { v } else { 0.0 };
+            found.sums.upper += v;
+            whole &= !(1 << lane);
+            open &= !(1 << lane);
+        }
+
+        let weights = weight - below;
+        if simd.gt_bits(weights.bare(), zero.bare()) != 0 {
+            let (part, slope) = cap(simd, depth, k.at(&columns.spread));
+            let volume = k.at(&columns.volume) * weights;
+            if simd.gt_bits((part * volume).bare(), zero.bare()) != 0 {
+                deepest(simd, frame, &seen, part * volume, &mut found.sums);
+                contribute(simd, frame, &seen, volume, (part, slope), &mut found.sums);
             }
-            found.work += 1;
-            let (r, d, v) = (columns.r[lane], depth[lane], columns.volume[lane]);
-            let own = from.stake.min(stakes[lane]);
-            let inside = d - frame.error >= r;
-            let outside = d + frame.error <= -r;
-            let mut opened = own > limit && top + LANES <= STACK;
-            if own > 0.0 && !opened {
-                found.complete = false;
-            }
-            let mut below = 0.0;
-            if opened {
-                let alone = if d > r { smooth((d / r - 1.0) / (columns.deep[lane] - 1.0)) } else { 0.0 };
-                let full = if limit > 0.0 { smooth(own / limit - 1.0) } else { 1.0 };
-                below = from.weight * (1.0 - alone) * full;
-                if full < 1.0 {
-                    found.complete = false;
-                }
-                opened = below > 0.0 || !(inside || from.certain);
-            }
-            weights[lane] = from.weight - below;
-            let mut certain = from.certain;
-            if !certain {
-                if inside {
-                    found.sums.lower += f64::from(v);
-                    found.sums.upper += f64::from(v);
-                    certain = true;
-                } else if outside {
-                    certain = true;
-                } else if !opened {
-                    found.sums.upper += f64::from(v);
-                }
-            }
-            if !opened {
-                continue;
-            }
-            match child {
+        }
+        if opened == 0 {
+            continue;
+        }
+        let (own, below, deep) = (own.store(), below.store(), depth.store());
+        let (at, gradient) = (store(seen.at), store(seen.gradient));
+        let mut left = opened;
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize & (LANES - 1);
+            left &= left - 1;
+            let certain = decided >> lane & 1 != 0;
+            match nodes[lane / WIDTH].child(lane % WIDTH) {
                 Child::Node(node) => {
-                    stack[top & (STACK - 1)] = Waiting { node, stake: own, weight: below, certain };
+                    prefetch(node_at(tree, node));
+                    stack[top & (STACK - 1)] =
+                        Waiting { node, stake: own[lane], weight: below[lane], certain };
                     top += 1;
                 }
                 Child::Group(first, count) => {
-                    found.work += count;
-                    let end = first as usize + count as usize;
-                    let mut at = first as usize;
-                    while at < end {
-                        if let Some(block) = unpack(&tree.cells, at, end - at) {
-                            add_cells(simd, frame, &block, below, certain, &mut found.sums);
-                        }
-                        at += LANES;
+                    if groups.is_full() {
+                        found.work += groups.add(simd, tree, frame, &mut found.sums);
                     }
+                    let of = |v: &[F; 3]| [v[0][lane], v[1][lane], v[2][lane]];
+                    let group = Group {
+                        cells: (first, count),
+                        weight: below[lane],
+                        certain,
+                        at: of(&at),
+                        depth: deep[lane],
+                        gradient: of(&gradient),
+                        r: columns.r[lane],
+                        volume: columns.volume[lane],
+                    };
+                    groups.push(tree, &group);
                 }
                 Child::Empty => {}
             }
         }
-        if simd.gt_bits(simd.load(&weights), simd.splat(0.0)) != 0 {
-            let (inside, slope) = cap(simd, seen.depth, Lanes::load(simd, &columns.spread));
-            let volume = Lanes::load(simd, &columns.volume) * Lanes::load(simd, &weights);
-            if simd.gt_bits((inside * volume).bare(), simd.splat(0.0)) != 0 {
-                contribute(simd, frame, &seen, volume, (inside, slope), &mut found.sums);
-            }
-        }
+    }
+    if !groups.is_empty() {
+        found.work += groups.add(simd, tree, frame, &mut found.sums);
     }
     found.sums.flush(simd);
     found

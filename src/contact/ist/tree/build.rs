@@ -1,6 +1,6 @@
 //! Building the hierarchy top down, in parallel below the first levels, with the same result every time.
 
-use super::{CellColumns, EMPTY, FULL, LEAF, Node, WIDTH, gas, steps_log};
+use super::{CellBlock, CellStore, EMPTY, FULL, LEAF, Node, WIDTH, gas, steps_log};
 use crate::contact::ist::packing::Packing;
 use crate::contact::ist::parts::Part;
 use crate::geometry::field::Field;
@@ -18,17 +18,23 @@ pub enum Split {
     Median,
 }
 
-/// Most cells of a group.
-pub const GROUP: usize = 32;
+/// Most cells of a group: two blocks.
+pub const GROUP: usize = 2 * LANES;
+
+/// Sets of spheres with so many cells are divided by their cells, so that groups are full.
+const BY_CELLS: usize = 2048;
 
 /// Below so many cells a subtree is built on the caller's thread.
 const PARALLEL: usize = 16_384;
+
+/// Fills up the last block of a group.
+const NOTHING: u32 = u32::MAX;
 
 /// A subtree with indices of its own.
 #[derive(Default)]
 struct Sub {
     nodes: Vec<Node>,
-    /// Parts in order.
+    /// Parts in order, each group filled up to whole blocks.
     cells: Vec<u32>,
 }
 
@@ -36,10 +42,13 @@ struct Sub {
 struct Input<'a> {
     packing: &'a Packing,
     parts: &'a [Part],
-    field: &'a Field,
     split: Split,
-    /// Steps of a cell in which positions are stored.
-    steps: f32,
+    origin: Point,
+    /// Edge of a cell, m.
+    cell: f64,
+    log: u32,
+    /// Stored position of each part, see [`CellBlock`].
+    stored: Vec<[u16; 3]>,
 }
 
 /// Builds nodes (the root first) and cells. Deterministic whatever the number of threads.
@@ -48,15 +57,24 @@ pub(crate) fn build(
     parts: &[Part],
     field: &Field,
     split: Split,
-) -> (Vec<Node>, CellColumns) {
+) -> (Vec<Node>, CellStore) {
     let log = steps_log(field.dims.into_iter().max().unwrap_or(1));
-    let input = Input { packing, parts, field, split, steps: (1u32 << log) as f32 };
+    let steps = (1u32 << log) as f32;
+    let half = steps / 2.0;
+    let stored = |p: &Part| {
+        let node = p.place(field);
+        // Never on the cube's face, so that rounding gives the cube back.
+        let off = p.offset.map(|o| (o * steps).round().clamp(1.0 - half, half - 1.0));
+        [0, 1, 2].map(|a| (node[a] as f32 * steps + off[a]) as u16)
+    };
+    let stored = parts.par_iter().map(stored).collect();
+    let input = Input { packing, parts, split, origin: field.origin, cell: field.cell, log, stored };
     let mut ids: Vec<u32> = (0..packing.spheres.len() as u32).collect();
-    let sub = input.spheres(&mut ids);
-    let cells = CellColumns { steps_log: log, ..input.columns(&sub.cells) };
-    let mut nodes = sub.nodes;
-    nodes.shrink_to_fit();
-    (nodes, cells)
+    let mut sub = input.spheres(&mut ids);
+    sub.nodes.shrink_to_fit();
+    let blocks = sub.cells.par_chunks(LANES).map(|c| input.block(c)).collect();
+    let len = sub.cells.iter().filter(|c| **c != NOTHING).count();
+    (sub.nodes, CellStore { len, steps_log: log, blocks })
 }
 
 impl Input<'_> {
@@ -67,26 +85,15 @@ impl Input<'_> {
 
     /// The subtree over a set of spheres, with at least one node.
     fn spheres(&self, ids: &mut [u32]) -> Sub {
-        if let [one] = *ids {
-            return self.pieces(&mut self.cells_of(one).to_vec());
+        let count = |part: &[u32]| part.iter().map(|&i| self.cells_of(i).len()).sum::<usize>();
+        let total = count(ids);
+        if total <= BY_CELLS || ids.len() == 1 {
+            let mut cells: Vec<u32> = ids.iter().flat_map(|&i| self.cells_of(i)).copied().collect();
+            return self.cells(&mut cells);
         }
         let sizes = self.divide(ids);
-        let total: usize = ids.iter().map(|&i| self.cells_of(i).len()).sum();
-        let mut parts = Vec::with_capacity(WIDTH);
-        let mut rest = ids;
-        for len in sizes {
-            let (head, tail) = rest.split_at_mut(len);
-            parts.push(head);
-            rest = tail;
-        }
-        let below = |part: &mut [u32]| {
-            let count: usize = part.iter().map(|&i| self.cells_of(i).len()).sum();
-            if count <= GROUP {
-                let cells = part.iter().flat_map(|&i| self.cells_of(i)).copied().collect();
-                return Sub { nodes: Vec::new(), cells };
-            }
-            self.spheres(part)
-        };
+        let below = |part: &mut [u32]| if part.is_empty() { Sub::default() } else { self.spheres(part) };
+        let parts = pieces(ids, sizes);
         self.join(if total > PARALLEL {
             parts.into_par_iter().map(below).collect()
         } else {
@@ -94,21 +101,22 @@ impl Input<'_> {
         })
     }
 
-    /// The subtree over the cells of one large sphere.
-    fn pieces(&self, cells: &mut [u32]) -> Sub {
-        let sizes = quarters(cells, &|i| self.position(i));
-        let mut below = Vec::with_capacity(WIDTH);
-        let mut rest = cells;
-        for len in sizes {
-            let (head, tail) = rest.split_at_mut(len);
-            below.push(if len <= GROUP {
-                Sub { nodes: Vec::new(), cells: head.to_vec() }
-            } else {
-                self.pieces(head)
-            });
-            rest = tail;
-        }
-        self.join(below)
+    /// The subtree over cells, all groups full but the last of each set.
+    fn cells(&self, cells: &mut [u32]) -> Sub {
+        let place = |i: u32| self.stored[i as usize].map(f32::from);
+        let sizes = quarters(cells, GROUP, &place);
+        let parts = pieces(cells, sizes);
+        let below = |part: &mut [u32]| {
+            if part.len() > GROUP {
+                return self.cells(part);
+            }
+            // Each block by itself is compact too.
+            halve(part, LANES, &place);
+            let mut cells = part.to_vec();
+            cells.resize(part.len().next_multiple_of(LANES), NOTHING);
+            Sub { nodes: Vec::new(), cells }
+        };
+        self.join(parts.into_iter().map(below).collect())
     }
 
     /// One node over its children's subtrees.
@@ -119,11 +127,11 @@ impl Input<'_> {
             if sub.cells.is_empty() {
                 continue;
             }
-            self.describe(&mut node, i, &sub.cells);
-            let first = out.cells.len() as u32;
+            let count = self.describe(&mut node, i, &sub.cells);
+            let first = (out.cells.len() / LANES) as u32;
             if sub.nodes.is_empty() {
                 node.child[i] = LEAF | first;
-                node.cells[i] = sub.cells.len() as u32;
+                node.cells[i] = count;
             } else {
                 let root = out.nodes.len() as u32;
                 node.child[i] = root;
@@ -141,10 +149,11 @@ impl Input<'_> {
         if n <= WIDTH {
             return std::array::from_fn(|i| usize::from(i < n));
         }
-        let place = |i: u32| Point::from(self.packing.spheres[i as usize].centroid.map(f64::from));
+        let place = |i: u32| self.packing.spheres[i as usize].centroid;
         if self.split == Split::NeuralGas {
             let weight = |i: u32| f64::from(self.packing.spheres[i as usize].secondary).powi(3);
-            let data: Vec<(Point, f64)> = ids.iter().map(|&i| (place(i), weight(i))).collect();
+            let data: Vec<(Point, f64)> =
+                ids.iter().map(|&i| (Point::from(place(i).map(f64::from)), weight(i))).collect();
             let of = gas::clusters(&data);
             let mut sizes = [0; WIDTH];
             of.iter().for_each(|&c| sizes[c as usize] += 1);
@@ -156,110 +165,110 @@ impl Input<'_> {
                 return sizes;
             }
         }
-        quarters(ids, &place)
+        quarters(ids, 1, &place)
     }
 
-    /// Centroid of a cell's solid part, tool frame, m.
-    fn position(&self, part: u32) -> Point {
-        let p = &self.parts[part as usize];
-        let node = p.place(self.field);
-        self.field.origin
-            + self.field.cell * Vec3::from_fn(|a, _| f64::from(node[a]) + f64::from(self.stored(p.offset[a])))
-    }
-
-    /// An offset as it is stored: a whole number of steps, never on the cube's face, so that rounding gives the cube back.
-    fn stored(&self, offset: f32) -> f32 {
-        let half = self.steps / 2.0;
-        (offset * self.steps).round().clamp(1.0 - half, half - 1.0) / self.steps
-    }
-
-    /// Fills child slot `i` with the summary of `cells`.
-    fn describe(&self, node: &mut Node, i: usize, cells: &[u32]) {
-        let cell = self.field.cell;
-        let volume = |c: u32| f64::from(self.parts[c as usize].fraction) * cell.powi(3);
-        let total: f64 = cells.iter().map(|&c| volume(c)).sum();
-        let first = self.position(cells[0]);
-        let moment: Vec3 = cells.iter().map(|&c| (self.position(c) - first) * volume(c)).sum();
-        let middle = first + moment / total.max(f64::MIN_POSITIVE);
+    /// Fills child slot `i` with the summary of `cells` and returns how many there are.
+    fn describe(&self, node: &mut Node, i: usize, cells: &[u32]) -> u32 {
+        // Lengths in cells from the grid's first node.
+        let per_step = 1.0 / f64::from(1u32 << self.log);
+        let position = |c: u32| Vec3::from(self.stored[c as usize].map(|q| f64::from(q) * per_step));
+        let fraction = |c: u32| f64::from(self.parts[c as usize].fraction);
+        let there = || cells.iter().copied().filter(|c| *c != NOTHING);
+        let (mut total, mut moment, mut count) = (0.0, Vec3::zeros(), 0);
+        for c in there() {
+            total += fraction(c);
+            moment += position(c) * fraction(c);
+            count += 1;
+        }
+        let middle = self.origin + moment / total.max(f64::MIN_POSITIVE) * self.cell;
         let rounded = [middle.x as f32, middle.y as f32, middle.z as f32];
-        let centre = Point::from(rounded.map(f64::from));
+        let centre = (Point::from(rounded.map(f64::from)) - self.origin) / self.cell;
         let (mut reach, mut second) = (0.0f64, 0.0);
-        for &c in cells {
-            let part = &self.parts[c as usize];
-            let off = Vec3::from(part.offset.map(|o| f64::from(self.stored(o))));
-            let cube = self.position(c) - off * cell;
-            reach = reach.max((cube - centre).norm());
-            second += volume(c)
-                * ((self.position(c) - centre).norm_squared()
-                    + 0.25 * cell * cell * f64::from(part.fraction).cbrt().powi(2));
+        let half = 1u32 << (self.log - 1);
+        for c in there() {
+            let cube = self.stored[c as usize].map(|q| f64::from((u32::from(q) + half) >> self.log));
+            reach = reach.max((Vec3::from(cube) - centre).norm_squared());
+            let f = fraction(c);
+            let own = if f < 1.0 { f.cbrt().powi(2) } else { 1.0 };
+            second += f * ((position(c) - centre).norm_squared() + 0.25 * own);
         }
         // To the cubes' corners, rounded outwards.
-        let radius = (reach + 0.75f64.sqrt() * cell) * (1.0 + 4.0 * f64::from(f32::EPSILON));
+        let radius = (reach.sqrt() + 0.75f64.sqrt()) * self.cell * (1.0 + 4.0 * f64::from(f32::EPSILON));
         (node.x[i], node.y[i], node.z[i]) = (rounded[0], rounded[1], rounded[2]);
         node.r[i] = (radius as f32).next_up();
         // A uniform ball of radius s has the second moment 3/5 s^2 about its centre.
-        let spread = (second / total.max(f64::MIN_POSITIVE) * 5.0 / 3.0).sqrt();
+        let spread = (second / total.max(f64::MIN_POSITIVE) * 5.0 / 3.0).sqrt() * self.cell;
         node.spread[i] = (spread as f32).clamp(0.05 * node.r[i], node.r[i]);
-        node.volume[i] = total as f32;
+        node.volume[i] = (total * self.cell.powi(3)) as f32;
+        count
     }
 
-    fn columns(&self, order: &[u32]) -> CellColumns {
-        let padded = order.len().div_ceil(LANES) * LANES + LANES;
-        let mut out = CellColumns { len: order.len(), ..CellColumns::default() };
-        for (axis, column) in out.at.iter_mut().enumerate() {
-            column.reserve_exact(padded);
-            column.extend(order.iter().map(|&c| {
-                let p = &self.parts[c as usize];
-                let node = p.place(self.field)[axis];
-                ((node as f32 + self.stored(p.offset[axis])) * self.steps) as u16
-            }));
-            column.resize(padded, 0);
+    fn block(&self, cells: &[u32]) -> CellBlock {
+        let mut block = CellBlock { at: [[0; LANES]; 3], fraction: [0; LANES] };
+        for (i, &c) in cells.iter().enumerate() {
+            // Nothing lies where the first cell does, where the field is read anyway.
+            let c = if c == NOTHING { cells[0] } else { c } as usize;
+            (0..3).for_each(|axis| block.at[axis][i] = self.stored[c][axis]);
+            block.fraction[i] = match self.parts[c].fraction {
+                f if f >= 1.0 => FULL,
+                f => ((f * f32::from(FULL)) as u16).min(FULL - 1),
+            };
         }
-        out.fraction.reserve_exact(padded);
-        out.fraction.extend(order.iter().map(|&c| match self.parts[c as usize].fraction {
-            f if f >= 1.0 => FULL,
-            f => ((f * f32::from(FULL)) as u16).min(FULL - 1),
-        }));
-        out.fraction.resize(padded, 0);
-        out
+        block
     }
 }
 
 /// A node whose nodes and cells lie further on.
-fn shifted(mut n: Node, nodes: u32, cells: u32) -> Node {
+fn shifted(mut n: Node, nodes: u32, blocks: u32) -> Node {
     for c in &mut n.child {
         if *c != EMPTY {
-            *c += if *c & LEAF == 0 { nodes } else { cells };
+            *c += if *c & LEAF == 0 { nodes } else { blocks };
         }
     }
     n
 }
 
-/// Reorders items into four parts of nearly equal number by medians along the longest sides.
-fn quarters(items: &mut [u32], place: &dyn Fn(u32) -> Point) -> [usize; WIDTH] {
+/// Cuts a slice into pieces of these sizes.
+fn pieces(mut rest: &mut [u32], sizes: [usize; WIDTH]) -> Vec<&mut [u32]> {
+    let mut out = Vec::with_capacity(WIDTH);
+    for len in sizes {
+        let (head, tail) = rest.split_at_mut(len);
+        out.push(head);
+        rest = tail;
+    }
+    out
+}
+
+/// Reorders items into four parts by medians along the longest sides: all but the last part in whole `units`, of nearly
+/// equal number.
+fn quarters(items: &mut [u32], unit: usize, place: &dyn Fn(u32) -> [f32; 3]) -> [usize; WIDTH] {
     let n = items.len();
-    let half = n / 2;
+    let half_of = |n: usize| (n.div_ceil(unit) / 2 * unit).min(n);
+    let half = half_of(n);
     halve(items, half, place);
     let (a, b) = items.split_at_mut(half);
-    let (qa, qb) = (a.len() / 2, b.len() / 2);
+    let (qa, qb) = (half_of(half), half_of(n - half));
     halve(a, qa, place);
     halve(b, qb, place);
     [qa, half - qa, qb, n - half - qb]
 }
 
 /// Partitions at the `k`-th item along the longest side of the box; ties by the other coordinates and the number.
-fn halve(items: &mut [u32], k: usize, place: &dyn Fn(u32) -> Point) {
-    if items.len() < 2 {
+fn halve(items: &mut [u32], k: usize, place: &dyn Fn(u32) -> [f32; 3]) {
+    if k == 0 || k >= items.len() {
         return;
     }
-    let (lo, hi) = items
-        .iter()
-        .map(|&i| place(i))
-        .fold((Vec3::repeat(f64::INFINITY), Vec3::repeat(f64::NEG_INFINITY)), |(lo, hi), p| {
-            (lo.inf(&p.coords), hi.sup(&p.coords))
-        });
-    let axis = (hi - lo).imax();
-    items.select_nth_unstable_by(k.min(items.len() - 1), |&a, &b| {
+    let mut box_of = ([f32::INFINITY; 3], [f32::NEG_INFINITY; 3]);
+    for p in items.iter().map(|&i| place(i)) {
+        for a in 0..3 {
+            box_of.0[a] = box_of.0[a].min(p[a]);
+            box_of.1[a] = box_of.1[a].max(p[a]);
+        }
+    }
+    let side = |a: usize| box_of.1[a] - box_of.0[a];
+    let axis = (1..3).fold(0, |best, a| if side(a) > side(best) { a } else { best });
+    items.select_nth_unstable_by(k, |&a, &b| {
         let (p, q) = (place(a), place(b));
         let order = |i: usize| p[(axis + i) % 3].total_cmp(&q[(axis + i) % 3]);
         order(0).then_with(|| order(1)).then_with(|| order(2)).then(a.cmp(&b))

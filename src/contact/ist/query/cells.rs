@@ -1,0 +1,186 @@
+//! Sixteen cells against the object's field.
+
+use super::bound::bound;
+use super::frame::Frame;
+use super::kernel::{Seen, place, read, store, turn_back};
+use super::sums::{DAMPING, FORCE, STIFFNESS, Sums, TORQUE, VOLUME};
+use super::tree::{CellStore, FULL};
+use crate::geometry::lanes::{Constants, F, Lanes, Vector, cross, dot, load, splat};
+use crate::geometry::simd::{LANES, Simd};
+
+/// Up to sixteen cells.
+pub(super) struct Block {
+    /// Stored positions.
+    pub(super) at: [F; 3],
+    /// Offset of the solid part's centroid from the cube's centre, in cells.
+    pub(super) offset: [F; 3],
+    /// Solid fraction; 0 past the last cell.
+    pub(super) fraction: F,
+    /// Half the step of the fraction: 0 for cells that are wholly solid.
+    pub(super) doubt: F,
+}
+
+/// Unpacks the first `count` cells (at most sixteen) of a block.
+#[inline(always)]
+pub(super) fn unpack(cells: &CellStore, index: usize, count: usize) -> Option<Block> {
+    let from = cells.blocks.get(index)?;
+    let mut block = Block {
+        at: [[0.0; LANES]; 3],
+        offset: [[0.0; LANES]; 3],
+        fraction: [0.0; LANES],
+        doubt: [0.0; LANES],
+    };
+    let (log, half) = (cells.steps_log, 1 << (cells.steps_log - 1));
+    let per_step = 1.0 / cells.steps();
+    for axis in 0..3 {
+        for i in 0..LANES {
+            let q = i32::from(from.at[axis][i]);
+            block.at[axis][i] = q as f32;
+            block.offset[axis][i] = (q - (((q + half) >> log) << log)) as f32 * per_step;
+        }
+    }
+    for i in 0..LANES {
+        let q = from.fraction[i];
+        let full = q == FULL;
+        let used = i < count;
+        let f = if full { 1.0 } else { (f32::from(q) + 0.5) * (1.0 / 65_535.0) };
+        block.fraction[i] = if used { f } else { 0.0 };
+        block.doubt[i] = if used && !full { 0.6 / 65_535.0 } else { 0.0 };
+    }
+    Some(block)
+}
+
+/// What is known of sixteen cells.
+pub(super) struct SeenCells<S: Simd> {
+    pub(super) seen: Seen<S>,
+    /// Half the width of the cell's solid part across the object's surface, m.
+    pub(super) half: Lanes<S>,
+}
+
+/// Looks sixteen cells up.
+#[inline(always)]
+pub(super) fn see_cells<S: Simd>(simd: S, frame: &Frame<'_>, block: &Block) -> SeenCells<S> {
+    let k = Constants(simd);
+    let p = load(simd, &block.at);
+    let seen = read(simd, frame, place(simd, &frame.step_to_grid, &frame.first, p));
+    // Along each axis of the grid the part is as thick as its centroid lies off the middle: that of a box cut off by
+    // the surface. A ramp of the same variance along the gradient.
+    let o = load(simd, &block.offset);
+    let g = turn_back(simd, frame, seen.gradient);
+    let two = k.of(2.0);
+    let t = [k.of(1.0) - two * o[0].abs(), k.of(1.0) - two * o[1].abs(), k.of(1.0) - two * o[2].abs()];
+    let gt: Vector<S> = [g[0] * t[0], g[1] * t[1], g[2] * t[2]];
+    let variance = dot(gt, gt) / dot(g, g).max(k.of(1e-12));
+    let half = (variance.max(k.of(1e-6))).sqrt() * k.of(0.5 * frame.cell);
+    SeenCells { seen, half }
+}
+
+/// Adds up to sixteen cells with weight `weight` to the estimate and, if `bounded`, to the bounds; the field is read for
+/// each.
+#[inline(always)]
+pub(super) fn add_cells<S: Simd>(
+    simd: S,
+    frame: &Frame<'_>,
+    block: &Block,
+    weight: f32,
+    bounded: bool,
+    sums: &mut Sums,
+) {
+    let k = Constants(simd);
+    let (zero, one) = (k.of(0.0), k.of(1.0));
+    let SeenCells { seen, half } = see_cells(simd, frame, block);
+    let fraction = Lanes::load(simd, &block.fraction);
+    let whole = frame.cell * frame.cell * frame.cell;
+    if bounded {
+        bound(simd, frame, block, &seen, sums);
+    }
+    if weight <= 0.0 {
+        sums.block(simd);
+        return;
+    }
+    // A ramp, and its slope where it is neither 0 nor 1.
+    let ramp = k.of(0.5) + k.of(0.5) * seen.depth / half;
+    let inside = ramp.max(zero).min(one);
+    let slope = (ramp - inside).abs().at_most(zero, k.of(0.5) / half, zero);
+    if simd.gt_bits((inside * fraction).bare(), zero.bare()) == 0 {
+        sums.block(simd);
+        return;
+    }
+    deepest(simd, frame, &seen, inside * fraction, sums);
+    contribute(simd, frame, &seen, fraction * k.of(whole * weight), (inside, slope), sums);
+}
+
+/// Adds what sixteen volumes (m^3) contribute of which `inside` is inside; `slope` = d(inside)/d(depth), 1/m.
+#[inline(always)]
+pub(super) fn contribute<S: Simd>(
+    simd: S,
+    frame: &Frame<'_>,
+    seen: &Seen<S>,
+    volume: Lanes<S>,
+    (inside, slope): (Lanes<S>, Lanes<S>),
+    sums: &mut Sums,
+) {
+    let zero = Lanes::splat(simd, 0.0);
+    let g = seen.gradient;
+    let v = volume * inside;
+    let cell = Lanes::splat(simd, frame.grid_cell);
+    let arm: Vector<S> = [
+        (seen.at[0] - Lanes::splat(simd, frame.origin[0])) * cell,
+        (seen.at[1] - Lanes::splat(simd, frame.origin[1])) * cell,
+        (seen.at[2] - Lanes::splat(simd, frame.origin[2])) * cell,
+    ];
+    let m = cross(arm, g);
+    sums.add(simd, VOLUME, v);
+    for i in 0..3 {
+        sums.add(simd, FORCE + i, zero - v * g[i]);
+        sums.add(simd, TORQUE + i, zero - v * m[i]);
+    }
+    let area = volume * slope;
+    if simd.gt_bits(area.bare(), zero.bare()) != 0 {
+        let s = [g[0], g[1], g[2], m[0], m[1], m[2]];
+        let mut at = STIFFNESS;
+        for i in 0..6 {
+            let scaled = area * s[i];
+            for j in i..6 {
+                sums.add(simd, at, scaled * s[j]);
+                at += 1;
+            }
+        }
+        if frame.moving {
+            let speed = dot(g, splat(simd, frame.linear)) + dot(m, splat(simd, frame.angular));
+            let press = area * speed.max(zero);
+            for i in 0..6 {
+                sums.add(simd, DAMPING + i, zero - press * s[i]);
+            }
+        }
+    }
+    sums.block(simd);
+}
+
+/// Remembers the deepest place of each octant.
+#[inline(always)]
+pub(super) fn deepest<S: Simd>(simd: S, frame: &Frame<'_>, seen: &Seen<S>, used: Lanes<S>, sums: &mut Sums) {
+    let zero = Lanes::splat(simd, 0.0);
+    let depth = used.at_most(zero, zero, seen.depth);
+    let mut least = sums.deepest[0].0;
+    for d in &sums.deepest {
+        least = if d.0 < least { d.0 } else { least };
+    }
+    let mut bits = simd.gt_bits(depth.bare(), Lanes::splat(simd, least).bare());
+    if bits == 0 {
+        return;
+    }
+    let (depth, at) = (depth.store(), store(seen.at));
+    let g = store(seen.gradient);
+    while bits != 0 {
+        let i = bits.trailing_zeros() as usize & (LANES - 1);
+        bits &= bits - 1;
+        let p = [at[0][i], at[1][i], at[2][i]];
+        let o = &frame.origin;
+        let octant = usize::from(p[0] > o[0]) | usize::from(p[1] > o[1]) << 1 | usize::from(p[2] > o[2]) << 2;
+        if depth[i] > sums.deepest[octant].0 {
+            sums.deepest[octant] = (depth[i], p);
+            sums.inward[octant] = [g[0][i], g[1][i], g[2][i]];
+        }
+    }
+}
