@@ -209,16 +209,19 @@ fn oversize_lines_and_silent_clients_are_closed() {
 
 #[test]
 fn a_crowd_of_silent_connections_leaves_room() {
-    let d = Daemon::start("[control]\nsessions = 4\nhello_s = 1.0\n");
-    let crowd: Vec<UnixStream> =
-        (0..100).map(|_| UnixStream::connect(d.socket()).expect("connects")).collect();
-    let c = wait_for("a place", || Client::connect(Some(&d.socket()), "patient", None).ok());
+    // So long that the crowd never leaves by itself.
+    let d = Daemon::start("[control]\nsessions = 4\nhello_s = 60.0\n");
+    let mut crowd: Vec<_> = (0..400).map(|_| d.raw()).collect();
+    let connect = |name: &str| Client::connect(Some(&d.socket()), name, None).expect("admitted at once");
+    let c = connect("newcomer");
+    // The oldest of the crowd were told why they had to go.
+    let told = crowd[0].line().expect("an answer");
+    assert_eq!(code(&told), i64::from(codes::LIMIT), "{told}");
+    assert!(told["error"]["data"]["generation"].is_u64() && crowd[0].line().is_none(), "{told}");
+    let more = [connect("more"), connect("more"), connect("more")];
+    assert!(crowd.iter_mut().skip(395).all(|r| r.stream.write_all(b"{").is_ok()), "the newest still wait");
     drop(crowd);
     // Sessions are limited too.
-    // The daemon takes a moment to notice that the crowd has gone.
-    let more: Vec<_> = (0..3)
-        .map(|_| wait_for("a place", || Client::connect(Some(&d.socket()), "more", None).ok()))
-        .collect();
     match Client::connect(Some(&d.socket()), "one too many", None) {
         Err(hapticd::control::client::ClientError::Refused(e)) => assert_eq!(e.code, codes::LIMIT),
         other => panic!("admitted: {:?}", other.map(|c| c.welcome().clone())),
@@ -568,6 +571,14 @@ fn metrics_are_text_on_loopback() {
     assert!(text.contains(&format!("\nhapticd_generation {generation}\n")), "{text}");
     assert!(text.contains("\nhapticd_udp_bad_mac 0\n"), "{text}");
     assert!(get("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+    let post = get("POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n");
+    assert!(post.starts_with("HTTP/1.1 405") && post.contains("\r\nAllow: GET, HEAD\r\n"), "{post}");
+    // Who connects and asks for nothing stands in nobody's way.
+    let idle: Vec<_> = (0..300).map(|_| std::net::TcpStream::connect(free).expect("connects")).collect();
+    for _ in 0..20 {
+        assert!(get("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    }
+    drop(idle);
     assert_eq!(get(&format!("GET /{} HTTP/1.1\r\n", "x".repeat(20_000))), "");
 }
 

@@ -124,8 +124,13 @@ impl Client {
             };
             let hello = Hello { min: 1, max: 1, client: name.into(), token: token.map(str::to_owned), role };
             let mut buffer = Vec::new();
-            send(&mut stream, 0, "hello", serde_json::to_value(&hello).unwrap_or_default(), None)?;
+            let said = send(&mut stream, 0, "hello", serde_json::to_value(&hello).unwrap_or_default(), None);
             let until = patience.map(|p| Instant::now() + p);
+            if let Err(e) = said {
+                // Refused before it could speak: the reason may lie there to be read.
+                let line = read_line(&mut stream, &mut buffer, until).ok().flatten();
+                return Err(line.and_then(|l| take(parse(&l).ok()?).err()).unwrap_or(e));
+            }
             let line = read_line(&mut stream, &mut buffer, until)?.ok_or_else(|| silent(&place, patience))?;
             let answer: Response = parse(&line)?;
             let welcome = serde_json::from_value(take(answer)?).map_err(strange)?;

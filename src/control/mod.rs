@@ -8,6 +8,7 @@ pub mod client;
 pub mod cpu;
 pub mod ipc;
 pub mod lines;
+pub mod lobby;
 pub mod log;
 pub mod metrics;
 pub mod motion;

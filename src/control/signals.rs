@@ -173,6 +173,12 @@ pub fn take() -> Came {
     Came(PENDING.swap(0, AcqRel))
 }
 
+/// True when, since the last call, somebody cut the page that a device shares with others: what the motors are told can no
+/// longer be seen from outside, and `hapticd zero` reaches them no more.
+pub fn take_mended() -> bool {
+    fatal::take_mended()
+}
+
 /// Blocks every signal in the calling thread (and the threads that it starts) while the guard lives: the servo must
 /// not be interrupted by handlers. What broken code causes stays open: blocked, it would end the process at once.
 pub fn blocked<T>(f: impl FnOnce() -> T) -> T {

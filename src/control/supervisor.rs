@@ -5,6 +5,7 @@
 use super::bridge::{self, Bridge, BridgeOptions, Request};
 use super::cpu::Cpus;
 use super::ipc::{self, IpcOptions, Server};
+use super::lobby::Lobby;
 use super::peer::Policy;
 use super::places;
 use super::recorder::Recordings;
@@ -25,7 +26,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::Signal;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -143,7 +144,8 @@ pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) 
         recordings: recordings.clone(),
         counters: Arc::default(),
         builds: tokio::sync::Semaphore::new(2),
-        open: AtomicUsize::new(0),
+        // As many as sessions and some more, so that the silent ones never stand in anybody's way.
+        lobby: Lobby::new(config.control.sessions as usize + 8),
         shutdown: Box::new(move || {
             stop_request.store(true, Relaxed);
             let _ = wake.write(1);
@@ -179,6 +181,12 @@ pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) 
         }
         if stop.load(Relaxed) {
             break Outcome::Clean;
+        }
+        if signals::take_mended() {
+            board.warn(
+                "the device's probe page was cut or its disk failed: what the motors are told can no longer be seen from \
+                 outside, and `hapticd zero` cannot reach them; restart hapticd, and let nothing else write device.probe",
+            );
         }
         keeper.look(&bridge, &board);
         watchdog.feed(&bridge.shared, keeper.counters());

@@ -118,6 +118,21 @@ pub trait Device: Send {
     fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault>;
     /// Commands zero force whatever the state; best effort. Real-time safe.
     fn zero(&mut self, now_ns: u64);
+    /// What reaches the motors when the thread that owns the device has died inside its own code. `None`: nothing does,
+    /// and the force stays until the device's own watchdog or `hapticd zero` ends it. Not real-time.
+    fn emergency(&self) -> Option<Arc<dyn Emergency>> {
+        None
+    }
+}
+
+/// The last word to a device whose owner cannot speak any more: used from a signal handler, by any thread. Both
+/// functions are async-signal-safe: no allocation, lock, panic, or wait. The process ends afterwards.
+pub trait Emergency: Send + Sync + std::fmt::Debug {
+    /// Commands zero force.
+    fn zero(&self, now_ns: u64);
+    /// SIGBUS at this address: true when it lies in memory that the device shares with other processes, one of which took
+    /// it away, and when own memory stands there now, so that the instruction may be tried again.
+    fn mend(&self, address: usize) -> bool;
 }
 
 /// Why a device could not be opened or calibrated; the text says what to do.

@@ -26,7 +26,7 @@ pub use script::{HandScript, ScriptError};
 
 use crate::device::kinematics::Kinematics;
 use crate::device::profile::{Calibration, Profile, SAMPLE_PERIOD_NS, Workspace};
-use crate::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault};
+use crate::device::{Accepted, Device, DeviceError, Emergency, Lifecycle, ReadFault, Sample, WriteFault};
 use crate::geometry::pose::{Pose, Vec3, Wrench};
 use actuators::Command;
 use ideal::Ideal;
@@ -484,6 +484,10 @@ impl Device for SimulatedDevice {
         self.active = Command::ZERO;
         self.probe.record_zero(now_ns);
     }
+
+    fn emergency(&self) -> Option<Arc<dyn Emergency>> {
+        Some(self.probe.clone())
+    }
 }
 
 impl Drop for SimulatedDevice {
@@ -491,5 +495,6 @@ impl Drop for SimulatedDevice {
         // The last time known is the plant's own.
         let now = self.plant_ns();
         self.zero(now);
+        self.probe.release();
     }
 }

@@ -1,9 +1,10 @@
 //! Requests that no full queue can lose, and the servo's running counters: plain atomics shared by both sides.
 
 use super::record::{Fault, ServoState, TickRecord, ZeroReason};
-use std::sync::Arc;
+use crate::device::Emergency;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64};
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -111,6 +112,10 @@ pub struct Counters {
     pub(super) fault: AtomicU8,
     /// Exit of the servo thread: 0 running, 1 stopped, 2 panicked.
     pub(super) ended: AtomicU32,
+    /// Number of the servo's thread, 0 before it runs.
+    pub(super) thread: AtomicI32,
+    /// The device's last word, for when that thread has died in its own code.
+    pub(super) emergency: OnceLock<Arc<dyn Emergency>>,
 }
 
 impl Counters {
@@ -141,6 +146,18 @@ impl Counters {
         self.fault.store(fault as u8, Release);
         self.zero.store(ZeroReason::Fault as u8, Release);
         self.state.store(ServoState::Fault as u8, Release);
+    }
+
+    /// True in the servo's own thread. Async-signal-safe.
+    pub fn is_own_thread(&self) -> bool {
+        let own = self.thread.load(Acquire);
+        // SAFETY: gettid takes nothing and cannot fail.
+        own != 0 && own == unsafe { libc::gettid() }
+    }
+
+    /// What reaches the motors without the servo, if anything does. Async-signal-safe.
+    pub fn emergency(&self) -> Option<&dyn Emergency> {
+        self.emergency.get().map(|e| &**e)
     }
 
     /// True once the servo thread has commanded its last zero and ended.

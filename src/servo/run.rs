@@ -10,6 +10,7 @@ use super::tick::Servo;
 use crate::device::Device;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Release;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
@@ -188,9 +189,14 @@ impl Drop for ServoThread {
 /// [`RtOptions::require_rt`] the servo refuses to arm.
 pub fn spawn(end: ServoEnd, device: Box<dyn Device>, options: RtOptions) -> io::Result<ServoThread> {
     let flags = end.flags.clone();
+    let counters = end.counters.clone();
+    if let Some(last_word) = device.emergency() {
+        let _ = counters.emergency.set(last_word);
+    }
     let mut report = rt::process(&options);
     let (tell, told) = mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name("servo".into()).stack_size(rt::STACK).spawn(move || {
+        counters.thread.store(nix::unistd::gettid().as_raw(), Release);
         // Dropped on this thread only if the set-up itself panics.
         let (lines, guard) = rt::thread(&options);
         let rt_ok = lines.iter().all(|l| l.ok) || !options.require_rt;

@@ -61,11 +61,7 @@ fn every_signal_that_would_end_or_stop_the_process_is_caught_or_ignored() {
         assert!(has(main["SigCgt"] | main["SigIgn"], s), "signal {s} has its default action");
     }
     // No handler interrupts the servo, but for what its own instructions cause: blocked, that would kill at once.
-    let threads = std::fs::read_dir(format!("{proc}/task")).expect("proc");
-    let servo = threads
-        .map(|t| t.expect("a thread").path())
-        .find(|t| std::fs::read_to_string(t.join("comm")).is_ok_and(|c| c.trim() == "servo"));
-    let servo = masks(&servo.expect("a servo").join("status").display().to_string());
+    let servo = masks(&format!("{proc}/task/{}/status", thread_of(&d, "servo")));
     for (s, does) in table() {
         let caused = does == Does::Dies && s != libc::SIGXCPU;
         assert_eq!(has(servo["SigBlk"], s), !caused, "signal {s} at the servo");
@@ -106,8 +102,71 @@ fn signal_while_touching(signal: i32, does: Does) {
             assert!(!d.socket().exists());
         } else {
             assert_eq!(status.signal(), Some(signal), "{status}\n{}", d.log());
+            let name = Signal::try_from(signal).expect("a standard signal").as_str();
+            let said = format!("hapticd: {name}: ");
+            assert!(d.log().contains(&said) && d.log().contains("commanded zero force"), "{}", d.log());
         }
     }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// What is caused in the servo's own thread, which can then say nothing more to its device.
+#[test]
+fn a_signal_at_the_servo_thread_itself_leaves_no_force() {
+    use std::os::unix::process::ExitStatusExt;
+    let rest = Mutex::new(vec![libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGABRT]);
+    let one = |signal: i32| {
+        let mut d = start();
+        let mut child = touch(&d);
+        let pid = d.child.id() as i32;
+        // SAFETY: tgkill takes three numbers.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_tgkill, pid, thread_of(&d, "servo"), signal) }, 0);
+        let status = d.wait_exit();
+        let plant = d.plant();
+        assert!(plant.is_zero() && plant.since_zero == 0 && plant.zeros >= 1, "signal {signal}: {plant:?}");
+        assert_eq!(status.signal(), Some(signal), "{status}\n{}", d.log());
+        assert!(d.log().contains("it was done in its place"), "{}", d.log());
+        let _ = child.kill();
+        let _ = child.wait();
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(s) = { rest.lock().expect("a list").pop() } {
+                    one(s);
+                }
+            });
+        }
+    });
+}
+
+/// Number of the daemon's thread of that name.
+fn thread_of(d: &Daemon, name: &str) -> i32 {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", d.child.id())).expect("proc");
+    let of = |t: std::io::Result<std::fs::DirEntry>| {
+        let path = t.expect("a thread").path();
+        let comm = std::fs::read_to_string(path.join("comm")).ok()?;
+        (comm.trim() == name).then(|| path.file_name()?.to_str()?.parse().ok()).flatten()
+    };
+    threads.into_iter().find_map(of).expect("that thread")
+}
+
+/// Somebody cuts the probe page under a daemon that pushes: it goes on, says so, and takes its force away when told.
+#[test]
+fn a_cut_probe_page_does_not_end_the_daemon() {
+    let mut d = start();
+    let mut child = touch(&d);
+    let page = d.dir.path().join("probe");
+    File::options().write(true).open(&page).and_then(|f| f.set_len(0)).expect("cuts");
+    d.wait_log("probe page was cut");
+    let warnings = d.status().warnings;
+    assert!(warnings.iter().any(|w| w.contains("probe page was cut")), "{warnings:?}");
+    let state = d.status().state.expect("a state");
+    assert_eq!((state.state.as_str(), state.fault.as_str()), ("rendering", "none"));
+    d.signal(Signal::SIGTERM);
+    assert!(d.wait_exit().success(), "{}", d.log());
+    assert_eq!(std::fs::metadata(&page).expect("there").len(), 0);
     let _ = child.kill();
     let _ = child.wait();
 }

@@ -3,6 +3,7 @@ use crate::config::Core;
 use crate::control::peer::Peer;
 use crate::control::session::Applicant;
 use crate::protocol::messages::Role;
+use crate::servo::handle::{ServoConfig, channel};
 
 fn bridge() -> (Bridge, Arc<Sessions>, std::thread::JoinHandle<()>) {
     let sessions = Arc::new(Sessions::default());
@@ -22,6 +23,87 @@ fn session(sessions: &Sessions) -> Arc<Session> {
     let outbox = Arc::new(Outbox::default());
     let a = Applicant { peer: &peer, client: "t", role: Role::Owner, token: None, outbox };
     sessions.admit(a, 9).unwrap().0
+}
+
+/// A servo on the virtual clock, and the bridge's state for it without its thread: armed by one session, and rendering.
+struct Stalling {
+    state: State,
+    servo: crate::servo::run::VirtualServo,
+    session: Arc<Session>,
+}
+
+impl Stalling {
+    fn new() -> Self {
+        let sessions = Arc::new(Sessions::default());
+        let shared = Arc::new(Shared::default());
+        let (_, requests) = bounded(1);
+        let options = BridgeOptions {
+            socket: super::super::udp::open(0).unwrap(),
+            sessions: sessions.clone(),
+            cpus: Cpus::split(Core::Auto).unwrap(),
+            flight: 0,
+            dump: Box::new(|_, _| ()),
+        };
+        let mut state = State::new(options, shared, requests);
+        let device = crate::device::registry::Registry::builtin();
+        let device = device.open("ideal-6dof", &Default::default()).unwrap();
+        // What `run` configures by default.
+        let config = ServoConfig { lease: crate::config::Config::default().control.lease_s, ..Default::default() };
+        let (handle, end) = channel(config);
+        let mut servo = crate::servo::run::VirtualServo::new(end, device);
+        state.attach(Box::new(handle));
+        let session = session(&sessions);
+        state.sessions.insert(session.id, datagrams::Client::new(session.clone()));
+        servo.step();
+        let (reply, _) = oneshot::channel();
+        state.arm(arming::Arm { session: session.id, lease: None, takeover: false, reply });
+        let mut s = Self { state, servo, session };
+        s.live(10, true);
+        assert_eq!(s.owner(), s.session.id);
+        s
+    }
+
+    fn owner(&self) -> u64 {
+        self.state.servo.as_ref().unwrap().counters().owner.load(Relaxed)
+    }
+
+    /// Lets `ms` go by: the servo ticks, and the bridge makes its rounds or stands still; the tokio side beats with it.
+    fn live(&mut self, ms: u64, bridge: bool) {
+        for _ in 0..ms {
+            self.servo.step();
+            let now = self.servo.now_ns();
+            if bridge {
+                self.state.shared.beat_ms.store(now / 1_000_000, Relaxed);
+                self.state.answer();
+                self.state.keep_lease(now);
+                self.state.drain(now);
+            }
+        }
+    }
+}
+
+/// An owner that is there and says nothing keeps the force while the daemon's own threads are kept from running for as
+/// long as a busy machine may keep them (three quarters of a second), whenever that is; and loses it when they hang.
+#[tokio::test]
+async fn a_late_renewal_does_not_take_the_force_from_a_living_owner() {
+    // Right after arming, too: the first renewal is the one that may be late.
+    let mut early = Stalling::new();
+    early.live(740, false);
+    assert_eq!(early.owner(), early.session.id, "stalled right after arming");
+    let mut s = Stalling::new();
+    for round in 0..5 {
+        // Not in step with the renewals.
+        s.live(333 + 7 * round, true);
+        s.live(750, false);
+        assert_eq!(s.owner(), s.session.id, "stall {round}");
+    }
+    s.live(100, true);
+    assert_eq!((s.owner(), s.state.shared.owner.load(Relaxed)), (s.session.id, s.session.id));
+    // A control plane that is dead for good.
+    s.live(1200, false);
+    assert_eq!(s.owner(), 0);
+    s.live(1, true);
+    assert_eq!(s.state.shared.owner.load(Relaxed), 0);
 }
 
 fn code<T: std::fmt::Debug>(r: Result<T, RpcError>) -> i32 {

@@ -5,6 +5,7 @@ mod methods;
 
 use super::bridge::{Bridge, Request};
 use super::lines::{End, Line, Lines};
+use super::lobby::{Lobby, Place};
 use super::outbox::Outbox;
 use super::peer::{Peer, Policy};
 use super::recorder::Recordings;
@@ -18,7 +19,7 @@ use crate::scene::model::{Edit, Meta};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
@@ -30,6 +31,9 @@ const LINE_PATIENCE: Duration = Duration::from_secs(10);
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two looks whether a client that sends nothing more still reads.
 const GONE_LOOK: Duration = Duration::from_millis(50);
+/// What a connection reads whose place another got.
+const TOO_MANY: &str = "too many connections have not said hello; of yours this one waited longest: say hello at once, and \
+                        close connections that are not used";
 /// Edits of one connection that may wait.
 const EDIT_QUEUE: usize = 64;
 /// Refused requests in a row after which a connection that ignores its rate is closed.
@@ -95,8 +99,8 @@ pub struct Server {
     pub counters: Arc<IpcCounters>,
     /// Builds at a time; light edits pass by.
     pub builds: Semaphore,
-    /// Open connections.
-    pub open: AtomicUsize,
+    /// Connections that have not said hello.
+    pub lobby: Arc<Lobby>,
     /// Ends the daemon.
     pub shutdown: Box<dyn Fn() + Send + Sync>,
 }
@@ -107,17 +111,11 @@ pub async fn serve(server: Arc<Server>, listener: UnixListener) {
         match listener.accept().await {
             Ok((stream, _)) => {
                 server.counters.connections.fetch_add(1, Relaxed);
-                // Twice the sessions, so that a crowd of silent connections leaves room for `hello`.
-                if server.open.fetch_add(1, Relaxed) >= 2 * server.options.sessions + 8 {
-                    server.open.fetch_sub(1, Relaxed);
-                    server.counters.closed.fetch_add(1, Relaxed);
-                    continue;
-                }
+                let Ok(peer) = Peer::of(&stream) else { continue };
+                // Here, in the order of arrival: who comes first has waited longest.
+                let place = server.lobby.enter(peer.uid, peer.pid);
                 let server = server.clone();
-                tokio::spawn(async move {
-                    converse(&server, stream).await;
-                    server.open.fetch_sub(1, Relaxed);
-                });
+                tokio::spawn(async move { converse(&server, stream, peer, place).await });
             }
             // Out of descriptors, most likely: wait for some to close.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -125,14 +123,22 @@ pub async fn serve(server: Arc<Server>, listener: UnixListener) {
     }
 }
 
-async fn converse(server: &Arc<Server>, stream: UnixStream) {
-    let Ok(peer) = Peer::of(&stream) else { return };
+async fn converse(server: &Arc<Server>, stream: UnixStream, peer: Peer, mut place: Place) {
     let stream = Arc::new(stream);
     let outbox = Arc::new(Outbox::default());
     let writer = tokio::spawn(write(stream.clone(), outbox.clone()));
     let mut lines = Lines::new(stream.clone(), server.options.line_bytes, LINE_PATIENCE);
 
-    let first = tokio::time::timeout(server.options.hello, greet(server, &peer, &mut lines, &outbox)).await;
+    let patience = server.options.hello;
+    let first = tokio::select! {
+        // Whoever has spoken is heard, though the place has just gone to another.
+        biased;
+        greeted = tokio::time::timeout(patience, greet(server, &peer, &mut lines, &outbox)) => {
+            greeted.map_err(|_| RpcError::new(codes::NO_HELLO, format!("no hello within {} s", patience.as_secs_f64())))
+        }
+        () = place.given_away() => Err(RpcError::new(codes::LIMIT, TOO_MANY)),
+    };
+    drop(place);
     match first {
         Ok(Some(session)) => {
             let mut connection = Connection::new(server.clone(), session, outbox.clone());
@@ -142,11 +148,9 @@ async fn converse(server: &Arc<Server>, stream: UnixStream) {
             connection.end();
         }
         Ok(None) => drop(server.counters.closed.fetch_add(1, Relaxed)),
-        Err(_) => {
+        Err(e) => {
             server.counters.closed.fetch_add(1, Relaxed);
-            let text = format!("no hello within {} s", server.options.hello.as_secs_f64());
-            let e = RpcError::new(codes::NO_HELLO, text).generation(server.scene.generation());
-            outbox.answer(&Response::err(None, e));
+            outbox.answer(&Response::err(None, e.generation(server.scene.generation())));
         }
     }
     outbox.close();

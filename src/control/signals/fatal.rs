@@ -1,10 +1,13 @@
 //! Signals that mean broken code or a hung daemon: SIGSEGV and its like, SIGABRT (abort(), systemd's watchdog),
 //! SIGXCPU (the servo computes without end; the kernel's SIGKILL would follow).
 //!
-//! Nothing can be mended in them. The servo thread, if it still runs, gets a moment to ramp down and to command zero;
-//! then the process ends as it would have ended, with a core dump.
+//! Nothing can be mended in them, but for a page that another process took from under a device. The servo thread, if it
+//! still runs, gets a moment to ramp down and to command zero; when it is itself the one that is hurt, or stands still, the
+//! handler says zero to the device in its place. Then one line says what happened, and the process ends as it would have
+//! ended, with a core dump.
 
 use super::{act, reach};
+use crate::servo::handle::{Counters, Flags, monotonic_ns};
 use nix::sys::signal::Signal;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
@@ -28,6 +31,8 @@ const STILL: u32 = 25;
 
 /// A handler of these runs already.
 static RUNS: AtomicBool = AtomicBool::new(false);
+/// Somebody took the device's shared page away since the last look.
+static MENDED: AtomicBool = AtomicBool::new(false);
 /// What the Rust runtime does at SIGSEGV and SIGBUS: it tells a stack overflow from others.
 static BEFORE: OnceLock<[libc::sigaction; 2]> = OnceLock::new();
 
@@ -43,15 +48,32 @@ pub(super) fn install() -> nix::Result<()> {
     Ok(())
 }
 
+/// True when, since the last call, a page that the device shares was taken away and own memory was put in its place.
+pub(super) fn take_mended() -> bool {
+    MENDED.swap(false, AcqRel)
+}
+
 extern "C" fn on_fatal(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO the kernel passes a whole siginfo; null is looked for all the same.
-    let caused = unsafe { info.as_ref() }.is_some_and(|i| i.si_code > 0);
+    let info = unsafe { info.as_ref() };
+    let caused = info.is_some_and(|i| i.si_code > 0);
+    // SAFETY: for a SIGBUS that an instruction caused the kernel fills in the address.
+    let address = info.filter(|_| caused && signal == libc::SIGBUS).map(|i| unsafe { i.si_addr() } as usize);
+    let emergency = || reach().and_then(|r| r.counters.emergency());
+    if address.zip(emergency()).is_some_and(|(at, e)| e.mend(at)) {
+        MENDED.store(true, Relaxed);
+        super::wake();
+        return;
+    }
     let first = !RUNS.swap(true, AcqRel);
     if !first && !caused {
         // Sent from outside while another thread ends the process: the servo may be the one that got it.
         return;
     }
-    last_zero();
+    let zero = reach().map_or(Zero::NoForce, |r| last_zero(&r.flags, &r.counters));
+    if first {
+        tell(signal, zero);
+    }
     let place = usize::from(signal == libc::SIGBUS);
     let known = BEFORE.get().and_then(|b| b.get(place));
     match known {
@@ -69,21 +91,85 @@ extern "C" fn on_fatal(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_
     }
 }
 
-/// Asks the servo for its last zero and waits for it, as long as it ticks and at most 200 ms.
-fn last_zero() {
-    let Some(r) = reach() else { return };
-    r.flags.disarm();
-    r.flags.stop();
+/// Who said zero to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Zero {
+    /// No servo runs.
+    NoForce,
+    /// The servo itself.
+    Servo,
+    /// The handler, in place of a servo that cannot.
+    Handler,
+    /// Nobody could.
+    Nobody,
+}
+
+/// Asks the servo for its last zero and waits for it, as long as it ticks and at most 200 ms; says zero itself where no
+/// servo can any more.
+fn last_zero(flags: &Flags, counters: &Counters) -> Zero {
+    flags.disarm();
+    flags.stop();
     let nap = libc::timespec { tv_sec: 0, tv_nsec: 2_000_000 };
-    let (mut ticks, mut still) = (r.counters.ticks.load(Relaxed), 0);
+    let (mut ticks, mut still) = (counters.ticks.load(Relaxed), 0);
     for _ in 0..NAPS {
-        if r.counters.ended() || still >= STILL {
+        if counters.ended() {
+            return Zero::Servo;
+        }
+        if still >= STILL || counters.is_own_thread() {
             break;
         }
         // SAFETY: nanosleep is async-signal-safe and only reads `nap`.
         unsafe { libc::nanosleep(&raw const nap, std::ptr::null_mut()) };
-        let now = r.counters.ticks.load(Relaxed);
+        let now = counters.ticks.load(Relaxed);
         still = if now == ticks { still + 1 } else { 0 };
         ticks = now;
+    }
+    match counters.emergency() {
+        Some(e) => {
+            e.zero(monotonic_ns());
+            Zero::Handler
+        }
+        None => Zero::Nobody,
+    }
+}
+
+/// One line on stderr, where it takes it at once.
+fn tell(signal: i32, zero: Zero) {
+    let what: &str = match signal {
+        libc::SIGSEGV => "SIGSEGV: a bug, or broken memory",
+        libc::SIGBUS => "SIGBUS: a bug, or memory that is gone",
+        libc::SIGFPE => "SIGFPE: a bug",
+        libc::SIGILL => "SIGILL: a bug, or a program for another processor",
+        libc::SIGTRAP => "SIGTRAP: a trap without a debugger",
+        libc::SIGSYS => "SIGSYS: a system call that this process may not make",
+        libc::SIGABRT => "SIGABRT: aborted, by the watchdog or by itself",
+        libc::SIGXCPU => {
+            "SIGXCPU: a real-time thread computed for half a second without sleeping (RLIMIT_RTTIME), or this process used \
+             up its processor time (RLIMIT_CPU)"
+        }
+        _ => "a fatal signal",
+    };
+    let force: &str = match zero {
+        Zero::NoForce => "no servo ran",
+        Zero::Servo => "the servo commanded zero force",
+        Zero::Handler => "the servo could not command zero force; it was done in its place",
+        Zero::Nobody => "zero force could not be commanded; run `hapticd zero`",
+    };
+    let parts = ["hapticd: ", what, "; ", force, "\n"];
+    let mut line = [0_u8; 512];
+    let mut end = 0;
+    for byte in parts.iter().flat_map(|p| p.bytes()) {
+        if let Some(place) = line.get_mut(end) {
+            *place = byte;
+            end += 1;
+        }
+    }
+    let mut fd = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
+    // A log that nobody reads must not keep the process from ending. A pipe that has room has it for the whole line.
+    // SAFETY: poll and write are async-signal-safe; `fd` and `line` live through the calls.
+    unsafe {
+        if libc::poll(&raw mut fd, 1, 0) == 1 && fd.revents & libc::POLLOUT != 0 {
+            libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), end);
+        }
     }
 }

@@ -5,17 +5,22 @@
 //! told and `hapticd zero` can command zero. Put the file on a tmpfs (`/run`, `/dev/shm`): a disk's write-back can
 //! make a store wait.
 //!
+//! The page can be taken away: somebody cuts the file, the disk under it fails. The writer then goes on in memory of its
+//! own ([`Emergency::mend`], called by the SIGBUS handler), and nobody sees it any more.
+//!
 //! Two slots and a counter: the writer fills the slot that is not current and then publishes it, so a writer that
 //! dies half-way leaves the last complete command readable.
 
+use crate::device::Emergency;
 use crate::geometry::pose::{Vec3, Wrench};
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{Flock, FlockArg, posix_fallocate};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::ptr::NonNull;
@@ -73,7 +78,7 @@ impl Reading {
 
 enum Backing {
     Heap(Box<[AtomicU64; WORDS]>),
-    /// The mapping, and the writer's lock on the file for as long as it lives.
+    /// The mapping, and the writer's lock on the file until it is released.
     Map(NonNull<c_void>, Option<Flock<File>>),
 }
 
@@ -141,12 +146,23 @@ impl Probe {
             other => other.into(),
         })?;
         lock.set_len(PAGE as u64)?;
+        // Room now, not at the first store: a full disk is an error here and SIGBUS there.
+        posix_fallocate(&*lock, 0, PAGE as libc::off_t)?;
         let mut probe = Self::map(&lock)?;
         if let Backing::Map(_, held) = &mut probe.backing {
             *held = Some(lock);
         }
         probe.reset(None);
         Ok(probe)
+    }
+
+    /// Lets another writer take the page, though this one may still be looked at (and zeroed) by a signal handler. For the
+    /// device that ends. Not real-time.
+    pub fn release(&self) {
+        if let Backing::Map(_, Some(lock)) = &self.backing {
+            // SAFETY: flock takes two numbers; the descriptor is open as long as self lives.
+            let _ = unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_UN) };
+        }
     }
 
     /// True while a process holds this page as the one that writes it.
@@ -194,7 +210,7 @@ impl Probe {
         let Some(length) = NonZeroUsize::new(PAGE) else { unreachable!("PAGE is a constant above zero") };
         // SAFETY: a fresh mapping of a file that holds PAGE bytes, at an address that the kernel chooses. Another
         // process may change the bytes at any time; they are only read and written as atomics. A file truncated
-        // afterwards would raise SIGBUS: it belongs to this user and lies in the service's own directory.
+        // afterwards raises SIGBUS, which the daemon mends.
         let at = unsafe {
             mmap(
                 None,
@@ -291,6 +307,35 @@ impl Probe {
     }
 }
 
+impl Emergency for Probe {
+    fn zero(&self, now_ns: u64) {
+        self.record_zero(now_ns);
+    }
+
+    fn mend(&self, address: usize) -> bool {
+        let Backing::Map(at, _) = &self.backing else { return false };
+        let start = at.as_ptr() as usize;
+        if !(start..start + PAGE).contains(&address) {
+            return false;
+        }
+        let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: mmap by number, without the library's wrapper: async-signal-safe. It replaces exactly our own mapping,
+        // which stays mapped at the same place with the same rights; the atomics in it read zero from now on.
+        let got = unsafe {
+            libc::syscall(
+                libc::SYS_mmap,
+                start,
+                PAGE,
+                libc::PROT_READ | libc::PROT_WRITE,
+                flags,
+                -1,
+                0,
+            )
+        };
+        got == start as libc::c_long
+    }
+}
+
 impl Drop for Probe {
     fn drop(&mut self) {
         if let Backing::Map(at, _) = self.backing {
@@ -301,108 +346,4 @@ impl Drop for Probe {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn wrench(x: f64) -> Wrench {
-        Wrench { force: Vec3::new(x, -x, 2.0 * x), torque: Vec3::new(3.0 * x, 0.0, -x) }
-    }
-
-    #[test]
-    fn one_writer_a_page() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("probe");
-        let writer = Probe::create(&path).unwrap();
-        writer.record(1, &wrench(1.0));
-        let error = Probe::create(&path).unwrap_err();
-        let text = error.to_string();
-        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
-        assert!(text.contains(&format!("process {}", std::process::id())), "{text}");
-        assert_eq!(writer.read().wrench, wrench(1.0), "what the first one wrote stands");
-        assert!(Probe::is_held(&path).unwrap());
-        Probe::open(&path).unwrap().record_zero(2);
-        drop(writer);
-        assert!(!Probe::is_held(&path).unwrap());
-        Probe::create(&path).unwrap();
-    }
-
-    #[test]
-    fn last_command_comes_back() {
-        let probe = Probe::new();
-        assert!(probe.read().is_zero());
-        for k in 1..=5 {
-            probe.record(k * 1000, &wrench(k as f64));
-        }
-        let r = probe.read();
-        assert_eq!((r.count, r.time_ns, r.wrench, r.since_zero, r.zeros), (5, 5000, wrench(5.0), 5, 0));
-        probe.record_zero(6000);
-        let r = probe.read();
-        assert!(r.is_zero());
-        assert_eq!((r.count, r.time_ns, r.since_zero, r.zeros), (6, 6000, 0, 1));
-    }
-
-    #[test]
-    fn watchdog_of_the_device_ends_the_force() {
-        let probe = Probe::new();
-        probe.reset(Some(1000));
-        probe.record(500, &wrench(1.0));
-        assert_eq!(probe.read().wrench_at(1500), wrench(1.0));
-        assert_eq!(probe.read().wrench_at(1501), Wrench::ZERO);
-        probe.reset(None);
-        probe.record(500, &wrench(1.0));
-        assert_eq!(probe.read().wrench_at(u64::MAX), wrench(1.0));
-    }
-
-    #[test]
-    fn shared_file_is_seen_by_a_second_mapping_and_outlives_the_writer() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("probe");
-        let writer = Probe::create(&path).unwrap();
-        writer.reset(Some(7));
-        let reader = Probe::open(&path).unwrap();
-        writer.record(42, &wrench(3.0));
-        assert_eq!(reader.read(), writer.read());
-        drop(writer);
-        let late = Probe::open(&path).unwrap();
-        assert_eq!((late.read().wrench, late.read().torque_hold_ns), (wrench(3.0), Some(7)));
-        late.record_zero(43);
-        assert!(reader.read().is_zero());
-    }
-
-    #[test]
-    fn wrong_files_are_refused_with_a_reason() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x");
-        std::fs::write(&path, b"short").unwrap();
-        assert!(Probe::open(&path).unwrap_err().to_string().contains("4096"));
-        std::fs::write(&path, vec![0u8; PAGE]).unwrap();
-        assert!(Probe::open(&path).unwrap_err().to_string().contains("magic"));
-        assert!(Probe::create(dir.path()).is_err());
-        let link = dir.path().join("link");
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(Probe::create(&link).is_err());
-    }
-
-    #[test]
-    fn readers_never_see_a_torn_command() {
-        let probe = Probe::new();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for k in 1..=200_000u64 {
-                    probe.record(k, &wrench(k as f64));
-                }
-            });
-            let mut last = 0;
-            while last < 200_000 {
-                let r = probe.read();
-                assert!(r.count >= last);
-                last = r.count;
-                // A reader that lost 64 races in a row returns its last try; the counter tells.
-                if probe.read().count == r.count {
-                    assert_eq!(r.wrench, wrench(r.time_ns as f64));
-                }
-                std::hint::spin_loop();
-            }
-        });
-    }
-}
+mod tests;

@@ -305,9 +305,9 @@ fn measure(mesh: &TriMesh, shell: &[u32], levels: u32, report: &mut ImportReport
     let mass = mass_properties(mesh);
     report.area = mass.area;
     report.signed_volume = mass.volume;
-    report.centroid = mass.centroid;
-    report.inertia = mass.inertia;
-    let solid = solid::measure(mesh, shell, report.closed, mass.volume, levels);
+    let solid = solid::measure(mesh, shell, report.closed, &mass, levels);
+    report.centroid = solid.centroid;
+    report.inertia = solid.inertia;
     report.solid_volume = solid.volume;
     report.solid_error = solid.error;
 }

@@ -83,12 +83,12 @@ pub struct ImportReport {
     pub signed_volume: f64,
     /// Where the winding number exceeds one half, m^3: overlapping shells count once.
     pub solid_volume: f64,
-    /// Standard error of `solid_volume`, m^3; 0 where no overlap was found, so that it equals the signed one.
+    /// Standard error of `solid_volume`, rounding included, m^3; 0 where no overlap was found, so that it equals the signed one.
     pub solid_error: f64,
-    /// Centroid of the signed volume, m.
+    /// Centroid of the solid, m; of the signed volume where there is no solid.
     #[serde(serialize_with = "point")]
     pub centroid: Point,
-    /// Inertia of the signed volume about its centroid at 1 kg/m^3, kg·m^2.
+    /// Inertia of the solid about its centroid at 1 kg/m^3, kg·m^2.
     #[serde(serialize_with = "matrix")]
     pub inertia: Matrix3<f64>,
 }

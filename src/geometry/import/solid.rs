@@ -1,11 +1,14 @@
-//! Volume of the solid: where the winding number exceeds one half, so that overlapping shells count once.
+//! Volume, centroid and inertia of the solid: where the winding number exceeds one half, so that overlapping shells count
+//! once.
 //!
 //! For a closed mesh the signed sum over the triangles is the integral of the winding number w, exactly. The solid's volume is that
 //! plus the integral of [w > 1/2] - w, which vanishes except where shells overlap: only that part is sampled, and
 //! a clean mesh keeps its exact volume. An open mesh has no exact integral; there [w > 1/2] itself is sampled.
 
-use crate::geometry::winding::Winding;
+use crate::geometry::mass::MassProperties;
+use crate::geometry::winding::{self, Winding};
 use crate::geometry::{Point, TriMesh, Vec3};
+use nalgebra::{Matrix3, SMatrix};
 use rayon::prelude::*;
 
 /// Most halvings of the box: 512 cells along each side.
@@ -17,29 +20,101 @@ const BUDGET: usize = 300_000;
 /// Samples along each side of a cell with triangles in it: one at random in each of 2^3 parts.
 const PARTS: u32 = 2;
 
-/// A volume with its standard error.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// The tree works in `f32` on a mesh of about unit size: a point this near to the surface, as a fraction of the box, may be
+/// taken for one on its other side.
+const BLUR: f64 = 1.0 / (1 << 22) as f64;
+/// Up to so many triangles the winding number is summed in `f64` where the tree is too coarse for the body.
+const EXACT: usize = 500;
+
+/// The solid's moments.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Solid {
     /// m^3.
     pub volume: f64,
-    /// One standard deviation of the sampled part, m^3; 0 when nothing had to be sampled.
+    /// One standard deviation of the sampled part and what rounding can do to it, m^3; 0 when nothing had to be sampled.
     pub error: f64,
+    /// m; the signed volume's where the solid has none.
+    pub centroid: Point,
+    /// About the centroid at 1 kg/m^3, kg·m^2.
+    pub inertia: Matrix3<f64>,
 }
 
-/// Measures the solid. `closed`: every edge has as many sides one way as the other, and then `signed` is the signed volume.
+/// Integrals of the products of (1, x, y, z) over a region, about a point near it.
+type Moments = SMatrix<f64, 4, 4>;
+
+/// Those of a box of that middle and size.
+fn of_box(middle: &Vec3, size: &Vec3) -> Moments {
+    let m = middle.push_as_first();
+    let mut out = m * m.transpose();
+    for i in 0..3 {
+        out[(i + 1, i + 1)] += size[i] * size[i] / 12.0;
+    }
+    out * (size.x * size.y * size.z)
+}
+
+trait First {
+    fn push_as_first(&self) -> nalgebra::Vector4<f64>;
+}
+
+impl First for Vec3 {
+    fn push_as_first(&self) -> nalgebra::Vector4<f64> {
+        nalgebra::Vector4::new(1.0, self.x, self.y, self.z)
+    }
+}
+
+/// Those of a body about `origin`.
+fn of_mass(mass: &MassProperties, origin: &Point) -> Moments {
+    let c = (mass.centroid - origin).push_as_first();
+    let mut out = c * c.transpose() * mass.volume;
+    let covariance = Matrix3::identity() * (mass.inertia.trace() / 2.0) - mass.inertia;
+    let mut second = out.fixed_view_mut::<3, 3>(1, 1);
+    second += covariance;
+    out
+}
+
+/// Centroid and inertia from them; `None` without a volume.
+fn to_mass(m: &Moments, origin: &Point) -> Option<(Point, Matrix3<f64>)> {
+    let volume = m[(0, 0)];
+    if volume <= 0.0 {
+        return None;
+    }
+    let c = Vec3::new(m[(1, 0)], m[(2, 0)], m[(3, 0)]) / volume;
+    let covariance = m.fixed_view::<3, 3>(1, 1) - c * c.transpose() * volume;
+    Some((origin + c, Matrix3::identity() * covariance.trace() - covariance))
+}
+
+/// Measures the solid. `closed`: every edge has as many sides one way as the other. `signed`: the moments of the signed sum.
 /// Cells with triangles in them are halved `levels` times.
 /// `shell` is the shell of each triangle.
-pub(super) fn measure(mesh: &TriMesh, shell: &[u32], closed: bool, signed: f64, levels: u32) -> Solid {
-    let Some((low, high)) = mesh.bounds() else { return Solid::default() };
+pub(super) fn measure(
+    mesh: &TriMesh,
+    shell: &[u32],
+    closed: bool,
+    signed: &MassProperties,
+    levels: u32,
+) -> Solid {
+    let unsampled =
+        Solid { volume: signed.volume, error: 0.0, centroid: signed.centroid, inertia: signed.inertia };
+    let Some((low, high)) = mesh.bounds() else { return unsampled };
+    let blur = signed.area * (high - low).amax() * BLUR;
+    let thin = blur > 1e-4 * signed.volume.abs();
+    let exact = thin && mesh.triangles.len() <= EXACT;
+    let middle = nalgebra::center(&low, &high);
     let levels = levels.min(DEEPEST);
-    let mut job = Job { mesh, winding: Winding::build(mesh), shell, closed, levels, deeper: 0 };
+    let mut job = Job { mesh, winding: Winding::build(mesh), shell, closed, levels, deeper: 0, exact, middle };
     let all: Vec<u32> = (0..mesh.triangles.len() as u32).collect();
     let common = job.common_cells(low, high, &all, 0);
     // A surface passes through about four of the eight parts of a cell.
     let samples = |deeper: u32| common.saturating_mul(4_usize.pow(deeper) * PARTS.pow(3) as usize);
     job.deeper = (0..=DEEPER).rev().find(|d| samples(*d) <= BUDGET).unwrap_or(0);
     let (sum, variance) = job.cell(low, high, &all, 0, 1);
-    Solid { volume: if closed { signed + sum } else { sum }, error: variance.sqrt() }
+    if closed && sum == Moments::zeros() {
+        return unsampled;
+    }
+    let total = if closed { of_mass(signed, &middle) + sum } else { sum };
+    let error = variance.sqrt() + if exact { 0.0 } else { blur };
+    let (centroid, inertia) = to_mass(&total, &middle).unwrap_or((signed.centroid, signed.inertia));
+    Solid { volume: total[(0, 0)], error, centroid, inertia }
 }
 
 struct Job<'a> {
@@ -50,18 +125,24 @@ struct Job<'a> {
     levels: u32,
     /// Further levels where shells come together.
     deeper: u32,
+    /// The winding number is summed in `f64`.
+    exact: bool,
+    /// Point about which moments are taken.
+    middle: Point,
 }
 
 impl Job<'_> {
-    /// Integral over a cell and its variance. `name` numbers the cell, so that samples repeat from run to run.
-    fn cell(&self, low: Point, high: Point, triangles: &[u32], depth: u32, name: u64) -> (f64, f64) {
+    /// Moments of the integrand over a cell and the variance of their volume. `name` numbers the cell, so that samples repeat from run to run.
+    fn cell(&self, low: Point, high: Point, triangles: &[u32], depth: u32, name: u64) -> (Moments, f64) {
         let size = high - low;
         let volume = size.x * size.y * size.z;
         if volume <= 0.0 {
-            return (0.0, 0.0);
+            return (Moments::zeros(), 0.0);
         }
         if triangles.is_empty() {
-            return (self.integrand(&nalgebra::center(&low, &high)) * volume, 0.0);
+            let middle = nalgebra::center(&low, &high);
+            let g = self.integrand(&middle);
+            return (if g == 0.0 { Moments::zeros() } else { of_box(&(middle - self.middle), &size) * g }, 0.0);
         }
         if depth >= self.levels && (depth >= self.levels + self.deeper || !self.several(triangles)) {
             return self.sample(low, size, volume, name);
@@ -71,9 +152,9 @@ impl Job<'_> {
             self.cell(lo, hi, &inside, depth + 1, name * 8 + k)
         };
         // Collected in order before summing: the same bits whatever the number of threads.
-        let parts: Vec<(f64, f64)> =
+        let parts: Vec<(Moments, f64)> =
             if depth < 3 { (0..8).into_par_iter().map(child).collect() } else { (0..8).map(child).collect() };
-        parts.iter().fold((0.0, 0.0), |s, p| (s.0 + p.0, s.1 + p.1))
+        parts.iter().fold((Moments::zeros(), 0.0), |s, p| (s.0 + p.0, s.1 + p.1))
     }
 
     /// Number of cells of the last regular level that hold triangles of several shells.
@@ -117,9 +198,9 @@ impl Job<'_> {
         normal.dot(&(low + half - a)).abs() <= reach * (1.0 + 1e-12)
     }
 
-    fn sample(&self, low: Point, size: Vec3, volume: f64, name: u64) -> (f64, f64) {
+    fn sample(&self, low: Point, size: Vec3, volume: f64, name: u64) -> (Moments, f64) {
         let n = PARTS.pow(3);
-        let (mut sum, mut squares) = (0.0, 0.0);
+        let (mut sum, mut squares) = (Moments::zeros(), 0.0);
         for k in 0..n {
             let part = [k % PARTS, k / PARTS % PARTS, k / PARTS / PARTS];
             let at = Vec3::from_fn(|i, _| {
@@ -127,17 +208,20 @@ impl Job<'_> {
                 size[i] * (f64::from(part[i]) + jitter) / f64::from(PARTS)
             });
             let g = self.integrand(&(low + at));
-            sum += g;
+            if g != 0.0 {
+                let x = (low + at - self.middle).push_as_first();
+                sum += x * x.transpose() * g;
+            }
             squares += g * g;
         }
         let n = f64::from(n);
         let mean = sum / n;
-        let spread = (squares / n - mean * mean).max(0.0);
+        let spread = (squares / n - mean[(0, 0)] * mean[(0, 0)]).max(0.0);
         (mean * volume, spread * volume * volume / (n - 1.0))
     }
 
     fn integrand(&self, p: &Point) -> f64 {
-        let w = self.winding.number(p);
+        let w = if self.exact { winding::exact(self.mesh, p) } else { self.winding.number(p) };
         if self.closed {
             // Whole but for the tree's error of some thousandths.
             let w = w.round();
@@ -156,76 +240,4 @@ fn unit(key: u64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::geometry::import::{orient::flood, topology::EdgeUses};
-    use crate::geometry::{mass::mass_properties, shapes};
-    use std::f64::consts::PI;
-
-    fn run(mesh: &TriMesh, closed: bool, signed: f64) -> Solid {
-        let mut copy = mesh.clone();
-        let flood = flood(&mut copy, &EdgeUses::new(&mesh.triangles));
-        assert_eq!(&copy, mesh, "the test's mesh is consistent");
-        measure(mesh, &flood.shell, closed, signed, 5)
-    }
-
-    fn with(mut a: TriMesh, b: TriMesh, by: Vec3) -> TriMesh {
-        let base = a.vertices.len() as u32;
-        a.vertices.extend(b.vertices.iter().map(|v| v + by));
-        a.triangles.extend(b.triangles.iter().map(|t| t.map(|i| i + base)));
-        a
-    }
-
-    #[test]
-    fn clean_meshes_keep_their_exact_volume() {
-        for mesh in [
-            shapes::torus(0.06, 0.02, 64, 32),
-            shapes::hollow_sphere(0.05, 0.03, 3),
-            shapes::keyed_hole(&shapes::HoleShape::default()),
-        ] {
-            let v = mass_properties(&mesh).volume;
-            assert_eq!(run(&mesh, true, v), Solid { volume: v, error: 0.0 });
-        }
-    }
-
-    #[test]
-    fn overlapping_boxes_count_once() {
-        let cube = || shapes::cuboid(Vec3::new(1.0, 1.0, 1.0));
-        let by = Vec3::new(0.37, 0.21, -0.4);
-        let mesh = with(cube(), cube(), by);
-        let truth = 2.0 - (1.0 - by.x) * (1.0 - by.y) * (1.0 + by.z);
-        let got = run(&mesh, true, 2.0);
-        assert!(got.error < 1e-3 && (got.volume - truth).abs() < 4.0 * got.error + 1e-9, "{got:?} {truth}");
-    }
-
-    #[test]
-    fn overlapping_balls_count_their_lens_once() {
-        let (r, d): (f64, f64) = (0.05, 0.06);
-        let mesh = with(shapes::icosphere(r, 4), shapes::icosphere(r, 4), Vec3::new(d, 0.0, 0.0));
-        let v = mass_properties(&mesh).volume;
-        // Lens of two equal balls: pi (4 r + d) (2 r - d)^2 / 12.
-        let lens = PI * (4.0 * r + d) * (2.0 * r - d).powi(2) / 12.0;
-        let got = run(&mesh, true, v);
-        // The balls are polyhedra, 0.3 % short in volume; so is the lens, to that order.
-        assert!((got.volume - (v - lens)).abs() < 0.02 * lens + 4.0 * got.error, "{got:?} {v} {lens}");
-        assert!(got.volume < v - 0.9 * lens);
-    }
-
-    #[test]
-    fn inverted_body_is_no_solid() {
-        let mut mesh = shapes::cuboid(Vec3::new(1.0, 1.0, 1.0));
-        mesh.triangles.iter_mut().for_each(|t| t.swap(1, 2));
-        let got = run(&mesh, true, -1.0);
-        assert!(got.volume.abs() < 3.0 * got.error + 1e-9 && got.error < 1e-2, "{got:?}");
-    }
-
-    #[test]
-    fn ball_with_a_hole_has_nearly_its_volume() {
-        let mut mesh = shapes::icosphere(1.0, 4);
-        let whole = mass_properties(&mesh).volume;
-        mesh.triangles.retain(|t| t.iter().any(|i| mesh.vertices[*i as usize].z < 0.97));
-        let got = run(&mesh, false, 0.0);
-        assert!((got.volume - whole).abs() < 0.01 * whole, "{got:?} {whole}");
-        assert!(got.error < 2e-3 * whole);
-    }
-}
+mod tests;

@@ -1,0 +1,121 @@
+use super::*;
+use crate::geometry::import::{orient::flood, topology::EdgeUses};
+use crate::geometry::{mass::mass_properties, shapes};
+use std::f64::consts::PI;
+
+fn run(mesh: &TriMesh, closed: bool) -> Solid {
+    let mut copy = mesh.clone();
+    let flood = flood(&mut copy, &EdgeUses::new(&mesh.triangles));
+    assert_eq!(&copy, mesh, "the test's mesh is consistent");
+    measure(mesh, &flood.shell, closed, &mass_properties(mesh), 5)
+}
+
+fn with(mut a: TriMesh, b: TriMesh, by: Vec3) -> TriMesh {
+    let base = a.vertices.len() as u32;
+    a.vertices.extend(b.vertices.iter().map(|v| v + by));
+    a.triangles.extend(b.triangles.iter().map(|t| t.map(|i| i + base)));
+    a
+}
+
+#[test]
+fn clean_meshes_keep_their_exact_volume() {
+    for mesh in [
+        shapes::torus(0.06, 0.02, 64, 32),
+        shapes::hollow_sphere(0.05, 0.03, 3),
+        shapes::keyed_hole(&shapes::HoleShape::default()),
+    ] {
+        let m = mass_properties(&mesh);
+        let exact = Solid { volume: m.volume, error: 0.0, centroid: m.centroid, inertia: m.inertia };
+        assert_eq!(run(&mesh, true), exact);
+    }
+}
+
+#[test]
+fn overlapping_boxes_count_once() {
+    let cube = || shapes::cuboid(Vec3::new(1.0, 1.0, 1.0));
+    let by = Vec3::new(0.37, 0.21, -0.4);
+    let mesh = with(cube(), cube(), by);
+    let truth = 2.0 - (1.0 - by.x) * (1.0 - by.y) * (1.0 + by.z);
+    let got = run(&mesh, true);
+    assert!(got.error < 1e-3 && (got.volume - truth).abs() < 4.0 * got.error + 1e-9, "{got:?} {truth}");
+}
+
+#[test]
+fn overlapping_balls_count_their_lens_once() {
+    let (r, d): (f64, f64) = (0.05, 0.06);
+    let mesh = with(shapes::icosphere(r, 4), shapes::icosphere(r, 4), Vec3::new(d, 0.0, 0.0));
+    let v = mass_properties(&mesh).volume;
+    // Lens of two equal balls: pi (4 r + d) (2 r - d)^2 / 12.
+    let lens = PI * (4.0 * r + d) * (2.0 * r - d).powi(2) / 12.0;
+    let got = run(&mesh, true);
+    // The balls are polyhedra, 0.3 % short in volume; so is the lens, to that order.
+    assert!((got.volume - (v - lens)).abs() < 0.02 * lens + 4.0 * got.error, "{got:?} {v} {lens}");
+    assert!(got.volume < v - 0.9 * lens);
+}
+
+#[test]
+fn inverted_body_is_no_solid() {
+    let mut mesh = shapes::cuboid(Vec3::new(1.0, 1.0, 1.0));
+    mesh.triangles.iter_mut().for_each(|t| t.swap(1, 2));
+    let got = run(&mesh, true);
+    assert!(got.volume.abs() < 3.0 * got.error + 1e-9 && got.error < 1e-2, "{got:?}");
+}
+
+#[test]
+fn ball_with_a_hole_has_nearly_its_volume() {
+    let mut mesh = shapes::icosphere(1.0, 4);
+    let whole = mass_properties(&mesh).volume;
+    mesh.triangles.retain(|t| t.iter().any(|i| mesh.vertices[*i as usize].z < 0.97));
+    let got = run(&mesh, false);
+    assert!((got.volume - whole).abs() < 0.01 * whole, "{got:?} {whole}");
+    assert!(got.error < 2e-3 * whole);
+}
+
+/// Closed form: the union of two boxes is one minus their overlap, in each moment.
+#[test]
+fn centroid_and_inertia_are_those_of_the_solid() {
+    let cube = || shapes::cuboid(Vec3::new(1.0, 1.0, 1.0));
+    let by = Vec3::new(0.5, 0.0, 0.0);
+    let got = run(&with(cube(), cube(), by), true);
+    // A box of 1.5 x 1 x 1 about (0.25, 0, 0).
+    let truth = mass_properties(&shapes::cuboid(Vec3::new(1.5, 1.0, 1.0)));
+    assert!((got.volume - 1.5).abs() < 4.0 * got.error + 1e-9 && got.error < 1e-3, "{got:?}");
+    assert!((got.centroid - Point::new(0.25, 0.0, 0.0)).norm() < 2e-3, "{got:?}");
+    assert!((got.inertia - truth.inertia).norm() < 2e-3 * truth.inertia.norm(), "{got:?}");
+}
+
+/// Half of a ball, without its lid: the lid that the winding number puts there is near the flat one.
+#[test]
+fn an_open_body_has_the_moments_of_what_is_called_solid() {
+    let mut mesh = shapes::icosphere(1.0, 5);
+    mesh.triangles.retain(|t| t.iter().map(|i| mesh.vertices[*i as usize].z).sum::<f64>() > 0.0);
+    let got = run(&mesh, false);
+    // The winding number of an open half ball is one half on a surface bulging away from it; by the symmetry of the whole
+    // ball (the two halves add to 1 inside and 0 outside) it is the half ball's own plane that counts inside the ball.
+    let half = 2.0 * PI / 3.0;
+    assert!((got.volume - half).abs() < 0.02 * half, "{got:?}");
+    assert!((got.centroid - Point::new(0.0, 0.0, 3.0 / 8.0)).norm() < 0.02, "{got:?}");
+    // 2/5 m r^2 about the axis.
+    assert!((got.inertia[(2, 2)] - 0.4 * half).abs() < 0.02 * 0.4 * half, "{got:?}");
+}
+
+/// A needle far thinner than the tree's numbers resolve, bent into a closed body and one that overlaps itself.
+#[test]
+fn the_error_of_a_needle_holds() {
+    for thin in [1e-3, 1e-6, 1e-9] {
+        let needle = shapes::cuboid(Vec3::new(1.0, thin, thin));
+        let got = run(&needle, true);
+        let volume = thin * thin;
+        assert!((got.volume - volume).abs() <= 4.0 * got.error + 1e-9 * volume, "{thin}: {got:?}");
+        assert!(got.error < 1e-3 * volume, "{thin}: {got:?}");
+        let two = with(needle.clone(), needle, Vec3::new(0.25, 0.0, 0.0));
+        let got = run(&two, true);
+        assert!((got.volume - 1.25 * volume).abs() <= 4.0 * got.error, "{thin}: {got:?}");
+    }
+    // Too many triangles for the sum: the error is large, and says so.
+    let mut rod = shapes::icosphere(1.0, 3);
+    rod.vertices.iter_mut().for_each(|v| *v = Point::new(v.x, v.y * 1e-8, v.z * 1e-8));
+    let volume = mass_properties(&rod).volume;
+    let got = run(&rod, true);
+    assert!((got.volume - volume).abs() <= 4.0 * got.error, "{got:?} {volume}");
+}

@@ -1,0 +1,190 @@
+//! Broken code inside the servo thread while it pushes: in child processes that die of it, with their plant's last command
+//! read from outside.
+
+use crate::world::{cube_tool, floor, object, scene};
+use hapticd::control::signals;
+use hapticd::device::profile::Profile;
+use hapticd::device::registry::{OpenOptions, Registry};
+use hapticd::device::simulated::{HandScript, Probe};
+use hapticd::device::{Accepted, Device, DeviceError, Emergency, Lifecycle, ReadFault, Sample, WriteFault};
+use hapticd::geometry::{Pose, Wrench};
+use hapticd::servo::handle::{ServoCommand, ServoConfig, channel};
+use hapticd::servo::rt::RtOptions;
+use hapticd::servo::run::spawn;
+use nix::sys::signal::Signal;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const MODE: &str = "HAPTICD_TEST_CRASH_CHILD";
+const PROBE: &str = "HAPTICD_TEST_CRASH_PROBE";
+/// Pushing ticks before the code breaks.
+const PUSHES: u32 = 200;
+
+/// The simulated device, driven by code that breaks.
+struct Broken {
+    inner: Box<dyn Device>,
+    mode: String,
+    pushes: u32,
+}
+
+impl Device for Broken {
+    fn profile(&self) -> &Arc<Profile> {
+        self.inner.profile()
+    }
+    fn lifecycle(&self) -> Lifecycle {
+        self.inner.lifecycle()
+    }
+    fn calibrate(&mut self) -> Result<(), DeviceError> {
+        self.inner.calibrate()
+    }
+    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
+        if self.pushes == PUSHES {
+            break_down(&self.mode);
+        }
+        self.inner.read(now_ns)
+    }
+    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
+        self.pushes += u32::from(wrench.force.norm() > 0.5);
+        self.inner.write(now_ns, wrench)
+    }
+    fn zero(&mut self, now_ns: u64) {
+        self.inner.zero(now_ns);
+    }
+    fn emergency(&self) -> Option<Arc<dyn Emergency>> {
+        self.inner.emergency()
+    }
+}
+
+fn break_down(mode: &str) {
+    match mode {
+        // SAFETY: none; the first page is never mapped, and the signal is what is tested.
+        "segv" => drop(std::hint::black_box(unsafe { std::ptr::read_volatile(8 as *const u64) })),
+        "overflow" => drop(std::hint::black_box(deeper(1))),
+        "abort" => std::process::abort(),
+        // SAFETY: raise takes a number.
+        "fpe" => drop(unsafe { libc::raise(libc::SIGFPE) }),
+        // The kernel tells of it at RLIMIT_RTTIME, which needs rights; the test sends what the kernel would.
+        "hang" => loop {
+            std::hint::spin_loop();
+        },
+        other => panic!("unknown mode {other}"),
+    }
+}
+
+#[allow(unconditional_recursion)]
+fn deeper(n: u64) -> u64 {
+    let here = std::hint::black_box([n; 64]);
+    deeper(n + 1) + here[n as usize % 64]
+}
+
+const HAND: &str = "
+hand = 'normal'
+keyframe = [
+  { time = 0.0, position = [0.0, 0.05, 0.0] },
+  { time = 1.0, position = [0.0, 0.05, 0.0] },
+  { time = 1.5, position = [0.0, 0.004, 0.001] },
+]
+";
+
+fn child(mode: &str) -> ! {
+    let probe = std::env::var(PROBE).expect("a path");
+    let options = OpenOptions {
+        hand: HandScript::parse(HAND).expect("parses"),
+        probe_path: Some(Path::new(&probe).into()),
+        ..OpenOptions::default()
+    };
+    let inner = Registry::builtin().open("ideal-6dof", &options).expect("opens");
+    let device = Box::new(Broken { inner, mode: mode.into(), pushes: 0 });
+    let config = ServoConfig {
+        late_in_row: u32::MAX,
+        late_per_second: u32::MAX,
+        max_gap: 60.0,
+        ..ServoConfig::default()
+    };
+    let (mut handle, end) = channel(config);
+    signals::install(-1).expect("installs");
+    signals::watch(handle.disarm_flag(), handle.counters());
+    let cube = cube_tool(1000);
+    handle.publish(scene(1, &cube, vec![object(1, floor(), Pose::identity(), 1000.0)])).expect("the first");
+    let servo = signals::blocked(|| spawn(end, device, RtOptions::none())).expect("starts");
+    let until = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < until && !servo.ended() {
+        let _ = handle.send(ServoCommand::Arm { session: 1 });
+        let _ = handle.send(ServoCommand::Lease { until_ns: u64::MAX });
+        handle.acks().for_each(drop);
+        handle.reclaim();
+        handle.drain(&mut |_| ());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("the code did not break");
+}
+
+#[test]
+fn in_a_child() {
+    match std::env::var(MODE) {
+        Ok(mode) => child(&mode),
+        Err(_) => println!("nothing to do: this is what the other test runs in child processes"),
+    }
+}
+
+/// The servo's own thread runs into each kind of fault, or into no end, while it pushes: the handler says zero in its
+/// place, and the process ends as the fault ends it.
+#[test]
+fn a_servo_that_breaks_while_it_pushes_leaves_no_force() {
+    std::thread::scope(|scope| {
+        for (mode, ends) in [
+            ("segv", Signal::SIGSEGV),
+            // The runtime says "stack overflow" and aborts.
+            ("overflow", Signal::SIGABRT),
+            ("abort", Signal::SIGABRT),
+            ("fpe", Signal::SIGFPE),
+            ("hang", Signal::SIGXCPU),
+        ] {
+            scope.spawn(move || dies(mode, ends));
+        }
+    });
+}
+
+fn dies(mode: &str, ends: Signal) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let probe = dir.path().join("probe");
+    let log = dir.path().join("log");
+    let exe = std::env::current_exe().expect("knows itself");
+    let mut child = Command::new(exe)
+        .args(["--exact", "crash::in_a_child", "--nocapture", "--test-threads=1"])
+        .env(MODE, mode)
+        .env(PROBE, &probe)
+        .stderr(std::fs::File::create(&log).expect("a log"))
+        .spawn()
+        .expect("runs");
+    let until = Instant::now() + Duration::from_secs(90);
+    let (mut pushed, mut stuck, mut last) = (false, None, 0);
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("waits") {
+            break status;
+        }
+        assert!(Instant::now() < until, "{mode}: neither broke nor ended");
+        if let Ok(page) = Probe::open(&probe) {
+            let r = page.read();
+            pushed |= r.wrench.force.norm() > 0.5;
+            // No command for a second, with a force: it hangs.
+            if r.count != last || r.is_zero() {
+                (last, stuck) = (r.count, Some(Instant::now()));
+            } else if mode == "hang" && stuck.is_some_and(|t| t.elapsed() > Duration::from_secs(1)) {
+                let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+                nix::sys::signal::kill(pid, Signal::SIGXCPU).expect("signals");
+                stuck = None;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let said = std::fs::read_to_string(&log).expect("a log");
+    assert_eq!(status.signal(), Some(ends as i32), "{mode}: {status}\n{said}");
+    assert!(pushed, "{mode}: it never pushed");
+    let plant = Probe::open(&probe).expect("a probe").read();
+    assert!(plant.is_zero() && plant.zeros >= 1 && plant.since_zero == 0, "{mode}: {plant:?}\n{said}");
+    assert!(said.contains("could not command zero force; it was done in its place"), "{mode}: {said}");
+}
