@@ -130,7 +130,7 @@ fn plot_takes_a_range_a_name_and_a_size() {
     assert_eq!(png_size(&out), (800, 600));
     let none = hapticd(&["plot", run, "--from", "100"]);
     assert_eq!(none.status.code(), Some(1));
-    assert!(text(&none.stderr).contains("no records between"), "{}", text(&none.stderr));
+    assert!(text(&none.stderr).contains("no records after 100 s"), "{}", text(&none.stderr));
 }
 
 #[test]
@@ -234,6 +234,166 @@ fn no_mesh_comes_from_a_pipe_a_device_or_a_directory() {
     }
 }
 
+/// Arguments that cannot be right are code 2, before anything is read or built; what the world refuses is code 1.
+#[test]
+fn wrong_arguments_are_code_2_in_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let scene = format!("{}/config/scenes/sphere.toml", env!("CARGO_MANIFEST_DIR"));
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    let mut add = |args: &[&str]| lines.push(args.iter().map(|a| (*a).to_owned()).collect());
+    for bad in ["0", "-1", "nan", "inf", "1e999", "x"] {
+        add(&["simulate", &scene, "--seconds", bad]);
+        add(&["evaluate", "absent.jsonl", "--voxel", bad]);
+        add(&["evaluate", "absent.jsonl", "--budget-us", bad]);
+        add(&["evaluate", "absent.jsonl", "--points", bad]);
+        add(&["inspect", "absent.stl", "--unit", "m", "--workspace-mm", bad]);
+        add(&["ctl", "load", "a", "absent.stl", "--unit", "m", "--cell", bad]);
+        add(&["ctl", "arm", "--rate", bad]);
+    }
+    for bad in ["-1", "nan", "inf"] {
+        add(&["inspect", "absent.stl", "--unit", "m", "--weld-mm", bad]);
+        add(&["plot", "absent.mcap", "--from", bad]);
+        add(&["plot", "absent.mcap", "--to", bad]);
+        add(&["ctl", "watch", "--seconds", bad]);
+        add(&["ctl", "--timeout", bad, "status"]);
+    }
+    for bad in ["nan,0,0", "0,0,inf", "0,0", "0,0,0,0"] {
+        add(&["ctl", "move", "a", "--at", bad]);
+        add(&["ctl", "recentre", bad]);
+    }
+    add(&["ctl", "limits", "--force", "nan"]);
+    add(&["plot", "absent.mcap", "--from", "5", "--to", "1"]);
+    add(&["plot", "absent.mcap", "--out", "picture.jpg"]);
+    add(&["simulate", &scene, "--device", "no\u{1b}[31msuch"]);
+    add(&["devices", "nosuch"]);
+    add(&["doctor", "--seconds", "0", "--device", "nosuch"]);
+    add(&["inspect", "name-without-format", "--unit", "m"]);
+    for line in &lines {
+        let args: Vec<&str> = line.iter().map(String::as_str).collect();
+        let out = hapticd(&args);
+        let said = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
+        assert!(!said.is_empty() && !said.contains('\u{1b}'), "{args:?}: {said}");
+    }
+    // A negative number is a value, whether it makes sense or not; here only the daemon is missing.
+    let out = hapticd(&["ctl", "--socket", &at("none"), "limits", "--force", "-1"]);
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+}
+
+/// Nothing that a command reads is overwritten by what it writes, and no two of its files are one.
+#[test]
+fn outputs_are_never_inputs() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let mesh = hapticd::geometry::shapes::cuboid(hapticd::geometry::Vec3::repeat(0.04));
+    std::fs::write(at("cube.stl"), hapticd::geometry::shapes::write_stl(&mesh)).unwrap();
+    std::fs::write(
+        at("hand.toml"),
+        "hand = \"normal\"\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.0, 0.0]\n",
+    )
+    .unwrap();
+    std::fs::write(
+        at("scene.toml"),
+        "[meshes.x]\nfile = \"cube.stl\"\nunit = \"m\"\ncells = 16\n[materials.m]\nstiffness_n_m = 500.0\n",
+    )
+    .unwrap();
+    std::fs::write(at("config.toml"), "[device]\nname = \"ideal-6dof\"\n").unwrap();
+    write_recording(Path::new(&at("run.png")), 10);
+    std::fs::hard_link(at("scene.toml"), at("link.mcap")).unwrap();
+    let (scene, hand, config) = (at("scene.toml"), at("hand.toml"), at("config.toml"));
+    let simulate = |more: &[&str]| {
+        let mut args = vec!["simulate", &scene, "--hand", &hand, "--config", &config, "--seconds", "0.01"];
+        args.extend(more);
+        hapticd(&args)
+    };
+    let before = |name: &str| std::fs::read(at(name)).unwrap();
+    let names = ["scene.toml", "hand.toml", "config.toml", "cube.stl", "link.mcap", "run.png"];
+    let all = names.map(before);
+    let mut refused: Vec<Output> = Vec::new();
+    for name in &names[..5] {
+        refused.push(simulate(&["--out", &at(name)]));
+        refused.push(simulate(&["--json", &at(name)]));
+    }
+    refused.push(simulate(&["--out", &at("x"), "--json", &at("./x")]));
+    refused.push(hapticd(&["plot", &at("run.png")]));
+    refused.push(hapticd(&[
+        "inspect",
+        &at("cube.stl"),
+        "--unit",
+        "m",
+        "--ist",
+        "100",
+        "--png",
+        &at("cube.stl"),
+    ]));
+    refused.push(hapticd(&["evaluate", &scene, "--json", &scene]));
+    refused.push(hapticd(&[
+        "demo",
+        "--seconds",
+        "0.1",
+        "--out",
+        &at("demo"),
+        "--json",
+        &at("demo/demo.png"),
+    ]));
+    for out in refused {
+        let said = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{said}");
+        assert!(said.contains("would overwrite") || said.contains("same file"), "{said}");
+    }
+    assert_eq!(names.map(before), all, "nothing was touched");
+    assert!(!Path::new(&at("x")).exists());
+    let fine = simulate(&["--out", &at("run.mcap"), "--json", &at("run.json")]);
+    assert_eq!(fine.status.code(), Some(0), "{}", text(&fine.stderr));
+}
+
+/// Names are other people's text: no command lets one reach the terminal as an escape sequence.
+#[test]
+fn names_cannot_steer_the_terminal() {
+    const EVIL: &str = "x\\u001b[31m\\u202Ey\\u009b2J";
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(
+        at("scene.toml"),
+        format!("[materials.\"{EVIL}\"]\nstiffness_n_m = 500.0\n[objects.\"{EVIL}\"]\nx = 1\n"),
+    )
+    .unwrap();
+    std::fs::write(at("config.toml"), format!("[\"{EVIL}\"]\nx = 1\n")).unwrap();
+    std::fs::write(
+        at("path.jsonl"),
+        format!("{{\"name\":\"{EVIL}\",\"static\":{{\"model\":\"{EVIL}.absent.stl\"}},\"moving\":{{\"model\":\"b.stl\"}}}}\n{{\"p\":[0,0,0],\"q\":[1,0,0,0]}}\n"),
+    )
+    .unwrap();
+    let evil = "x\u{1b}[31m\u{202e}y\u{9b}2J";
+    let mesh = hapticd::geometry::shapes::cuboid(hapticd::geometry::Vec3::repeat(0.04));
+    std::fs::write(at(&format!("{evil}.stl")), hapticd::geometry::shapes::write_stl(&mesh)).unwrap();
+    std::fs::write(at(&format!("{evil}.obj")), "nonsense").unwrap();
+    write_recording(&dir.path().join(format!("{evil}.mcap")), 10);
+    for args in [
+        &["simulate", &at("scene.toml"), "--seconds", "0.01"][..],
+        &["run", "--config", &at("config.toml")],
+        &["evaluate", &at("path.jsonl")],
+        &["inspect", &at(&format!("{evil}.stl")), "--unit", "m", "--cells", "0"],
+        &["inspect", &at(&format!("{evil}.stl")), "--unit", "m", "--cells", "0", "--json"],
+        &["inspect", &at(&format!("{evil}.obj")), "--unit", "m"],
+        &["inspect", &at("x"), "--unit", evil],
+        &["plot", &at(&format!("{evil}.mcap"))],
+        &["simulate", evil],
+        &["devices", evil],
+        &["zero", "--config", &at(evil)],
+        &["ctl", "--socket", &at(evil), "status"],
+        &[evil],
+    ] {
+        let out = hapticd(args);
+        let said = text(&out.stdout) + &text(&out.stderr);
+        assert!(said.contains("2J"), "{args:?} says nothing of the name: {said}");
+        let bad =
+            |c: char| (c.is_control() && c != '\n' && c != '\t') || ('\u{202a}'..='\u{202e}').contains(&c);
+        assert!(!said.contains(bad), "{args:?}: {said:?}");
+    }
+}
+
 /// A configuration that cannot be used has an exit code of its own, by which the unit does not start `run` again.
 #[test]
 fn a_wrong_configuration_ends_run_with_code_78() {
@@ -245,6 +405,9 @@ fn a_wrong_configuration_ends_run_with_code_78() {
         "[device]\nnam = 1\n",
         "[scene]\nfile = \"absent.toml\"\n",
         "[device]\nhand = \"absent\"\n",
+        "[device]\nname = \"nosuch\"\n",
+        "[device]\nserial = \"xyz\"\n",
+        "[control]\nsocket = \"absent/c.sock\"\n",
     ] {
         std::fs::write(&file, wrong).unwrap();
         let out = hapticd(&["run", "--config", name]);

@@ -548,7 +548,9 @@ fn a_cache_that_cannot_be_written_is_said_and_done_without() {
     assert!(warnings.contains("/proc/no/such/place") && warnings.contains("/proc/none"), "{warnings}");
     let mut c = d.client("editor");
     add_cube(&mut c, d.dir.path(), "cube", &json!({}));
-    assert_eq!(refused(c.call("record", json!({"on": true}))), codes::REJECTED);
+    let e = c.call("record", json!({"on": true})).expect_err("there is no place");
+    assert!(e.to_string().contains("/proc/none cannot be written"), "the given place and why not: {e}");
+    assert_eq!(refused(Err(e)), codes::REJECTED);
 }
 
 #[test]
@@ -608,13 +610,14 @@ fn systemd_hears_ready_and_the_watchdog_is_fed() {
 
 #[test]
 fn ready_does_not_wait_for_a_device() {
-    let d = Daemon::start("[device]\nname = \"no-such-device\"\n");
+    // It cannot be opened: there is no place for its probe page.
+    let d = Daemon::start("[device]\nprobe = \"/proc/none/page\"\n");
     let status = d.status();
     let text = wait_for("the reason", || {
         let w = d.status().warnings.join("\n");
-        w.contains("no-such-device").then_some(w)
+        w.contains("/proc/none/page").then_some(w)
     });
-    assert!(text.contains("ideal-6dof"), "known devices are named: {text}");
+    assert!(text.contains("no device yet: ideal-6dof"), "{text}");
     assert!(status.state.is_none());
     assert_eq!(refused(d.client("x").call("arm", json!({}))), codes::SERVO);
 }
@@ -795,4 +798,88 @@ fn ctl_of_a_stranger_is_told_which_group_opens_the_socket() {
     let text = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(1));
     assert!(text.contains("usermod -aG") && !text.contains("start one"), "{text}");
+}
+
+/// The table of ranges in docs/protocol.md, probed at the daemon: outside is refused with the field's name, the ends are not.
+#[test]
+fn the_ranges_of_the_manual_hold() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/protocol.md"))
+        .expect("the manual");
+    let table = text.split("| method | argument | from | to |").nth(1).expect("the table");
+    let d = Daemon::start("");
+    d.wait_device();
+    let mut c = d.client("prober");
+    add_cube(&mut c, d.dir.path(), "cube", &json!({}));
+    let file = cube_file(d.dir.path(), 0.04);
+    let mut rows = 0;
+    for row in table.lines().skip(2).take_while(|l| l.starts_with('|')) {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [method, argument, from, to] = cells[..] else { panic!("{row}") };
+        let method = method.trim_matches('`');
+        let (lo, hi): (f64, f64) = (from.parse().expect("a number"), to.parse().expect("a number"));
+        let fields: Vec<&str> =
+            argument.split('`').skip(1).step_by(2).filter(|f| !f.starts_with("control.")).collect();
+        let whole = argument.contains("cells") || argument.contains("points") || argument.contains("spheres");
+        for field in fields {
+            rows += 1;
+            let base = match method {
+                "material.set" => json!({"name": "m", "stiffness": 500.0}),
+                "mesh.load" => json!({"name": "new", "source": "descriptor", "format": "stl", "unit": "m"}),
+                "object.create" => json!({"name": "new", "mesh": "cube-mesh", "material": "cube-mat"}),
+                "motion.open" => json!({"rate_hz": 500.0}),
+                _ => json!({}),
+            };
+            let mut ask = |x: f64| {
+                let mut value = if whole { json!(x as i64) } else { json!(x) };
+                if field == "to" {
+                    value = json!([x, 0.0, 0.0]);
+                }
+                let mut path: Vec<&str> = field.split('.').collect();
+                if path.len() == 3 && path[1] != "sphere" {
+                    value = json!({path[2]: value, "mesh": "cube-mesh"});
+                    path.pop();
+                }
+                while path.len() > 1 {
+                    value = json!({path.pop().expect("a name"): value});
+                }
+                let mut params = base.clone();
+                params[path[0]] = value;
+                match method {
+                    "mesh.load" => c.call_with_file(method, params, &file),
+                    _ => c.call(method, params),
+                }
+            };
+            let step = |x: f64| if whole { 1.0 } else { (x.abs() * 1e-3).max(1e-9) };
+            let below = if lo == 0.0 && !whole {
+                -1e-6
+            } else {
+                lo - step(lo).min(lo.abs() / 2.0 + f64::from(u8::from(whole)))
+            };
+            let last = field.rsplit('.').next().expect("a name");
+            for outside in [below, hi + step(hi)] {
+                match ask(outside) {
+                    Err(hapticd::control::client::ClientError::Refused(e)) => {
+                        let named = e.data.as_ref().and_then(|d| d.field.clone()).unwrap_or_default();
+                        assert!(
+                            named.contains(last) || named.contains("to"),
+                            "{method} {field} = {outside}: {e:?}"
+                        );
+                        assert!([6, -32602].contains(&e.code), "{method} {field} = {outside}: {e:?}");
+                    }
+                    other => panic!("{method} {field} = {outside}: {other:?}"),
+                }
+            }
+            // Building at the ends may be refused for its size or the device's state, never for the range; large ones are
+            // left alone.
+            if whole || method == "object.create" || method == "mesh.load" {
+                continue;
+            }
+            for end in [lo, hi] {
+                if let Err(hapticd::control::client::ClientError::Refused(e)) = ask(end) {
+                    assert!(!e.message.contains("outside"), "{method} {field} = {end}: {e:?}");
+                }
+            }
+        }
+    }
+    assert!(rows >= 22, "{rows} rows were tried");
 }

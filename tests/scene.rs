@@ -453,6 +453,29 @@ fn a_tool_of_spheres_is_compiled_edited_kept_on_disk_and_deleted() {
     assert_eq!((report.built, report.loaded, report.cache_notes.len()), (2, 0, 2), "{report:?}");
 }
 
+/// The scene with its geometry as a tool of spheres.
+fn with_spheres(scene: &Scene, spheres: u32) -> Scene {
+    let geometry = scene.geometries().next().unwrap().meta.id.into();
+    let tool = ToolSpec::Spheres { geometry, scale: Vec3::repeat(1.0), spheres, offset: Pose::identity() };
+    scene.apply(1, &[Edit::SetTool { tool }]).unwrap().0
+}
+
+/// What the servo keeps for a tool of spheres beyond fields and spheres stands in the report and under the cap.
+#[test]
+fn the_surfaces_of_objects_and_tool_count() {
+    let scene = alone(shapes::icosphere(0.05, 5), coarse(24));
+    let triangles = 20 * 4_u64.pow(5);
+    let balls = with_spheres(&scene, 500);
+    let compiler = Compiler::new(1 << 30);
+    let plain = compiler.compile_reported(&scene, &Silent).unwrap().1.bytes;
+    let full = compiler.compile_reported(&balls, &Silent).unwrap().1.bytes;
+    // Two trees, each with three corners of three f64 for every triangle.
+    assert!(full - plain > 2 * 72 * triangles, "{plain} {full}");
+    assert!(estimate(&balls).0 > full, "the cap counts at least what is kept");
+    // An object that was there before the tool counts again when the tool asks for its surface.
+    assert!(matches!(Compiler::new(full - 1).compile(&balls, &Silent), Err(CompileError::Memory { .. })));
+}
+
 /// Counts the bytes of the whole process, for the child below.
 struct Weighing;
 
@@ -493,6 +516,8 @@ fn in_a_child_that_weighs_builds() {
         alone(pin(), FieldParams { resolution: Resolution::MemoryCap(2_000_000), padding: 4 }),
         with_tool(&alone(pin(), coarse(20)), 20_000),
         with_tool(&alone(pin(), coarse(20)), 33_000),
+        // Surfaces rule: those of the object and of the tool are kept beside field and spheres.
+        with_spheres(&alone(shapes::icosphere(0.05, 6), coarse(24)), 2000),
     ];
     for (i, scene) in cases.iter().enumerate() {
         let (needed, _) = estimate(scene);
@@ -518,7 +543,7 @@ fn a_build_takes_no_more_memory_than_was_estimated() {
     let out = child.env("HAPTICD_TEST_WEIGH", "1").output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success(), "{text}{}", String::from_utf8_lossy(&out.stderr));
-    assert_eq!(text.matches("estimated").count(), 18, "the child ran nothing: {text}");
+    assert_eq!(text.matches("estimated").count(), 21, "the child ran nothing: {text}");
 }
 
 #[test]

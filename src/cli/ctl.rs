@@ -5,6 +5,7 @@ mod commands;
 mod shell;
 mod show;
 
+use super::{numbers, out};
 use crate::control::client::Client;
 use anyhow::Context;
 use clap::Subcommand;
@@ -22,7 +23,7 @@ pub struct Args {
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
     /// Longest silence of the service before ctl gives up, s; 0 waits for ever. Long builds are no silence
-    #[arg(long, value_name = "S", global = true, default_value_t = 10.0, value_parser = seconds)]
+    #[arg(long, value_name = "S", global = true, default_value_t = 10.0, value_parser = numbers::seconds)]
     timeout: f64,
     /// Print answers as JSON, one object a line
     #[arg(long, global = true)]
@@ -78,7 +79,7 @@ enum Command {
     /// Make the device's present position this point of the scene
     Recentre {
         /// Point, m
-        #[arg(value_name = "X,Y,Z", value_parser = commands::triple, allow_hyphen_values = true)]
+        #[arg(value_name = "X,Y,Z", value_parser = numbers::list::<3>, allow_hyphen_values = true)]
         to: [f64; 3],
     },
     /// Start or stop a recording in the service's recording directory
@@ -101,11 +102,6 @@ enum Command {
     Shell,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    let s: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    if (0.0..=1e6).contains(&s) { Ok(s) } else { Err("must be 0 to 1000000 s".into()) }
-}
-
 /// Where answers go and what new parts are.
 struct Manner {
     json: bool,
@@ -121,7 +117,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let patience = (args.timeout > 0.0).then(|| Duration::from_secs_f64(args.timeout));
     let client = Client::connect_within(args.socket.as_deref(), "hapticd ctl", None, None, patience)?;
     if !args.json {
-        eprintln!("{} (session {})", client.path().display(), client.welcome().session);
+        out::note(format_args!("{} (session {})", client.path().display(), client.welcome().session));
     }
     let context = Manner { json: args.json, keep: true };
     match args.command {
@@ -172,7 +168,8 @@ fn execute(client: &mut Client, context: &Manner, command: Command) -> anyhow::R
         Command::Record { state } => client.call("record", json!({"on": state == "on"}))?,
         Command::Shutdown => client.call("shutdown", json!({}))?,
         Command::Raw { method, params } => {
-            let params = serde_json::from_str(&params).context("the arguments are not JSON")?;
+            let params = serde_json::from_str(&params)
+                .map_err(|e| super::exit::Usage(format!("the arguments are not JSON: {e}")))?;
             client.call(&method, params)?
         }
         Command::Arm(_) | Command::Takeover(_) => client.call("arm", json!({}))?,

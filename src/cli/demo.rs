@@ -51,6 +51,13 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 /// # Errors
 /// Files that cannot be written, a build that fails, or a servo that cannot be started.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let made = ["pin.stl", "hole.stl", "demo.mcap", "demo.png"].map(|name| args.out.join(name));
+    if let Some(json) = &args.json {
+        let mut outputs: Vec<(&str, &Path)> =
+            made.iter().map(|p| ("the demo's own file", p.as_path())).collect();
+        outputs.push(("--json", json));
+        super::outputs::keep_apart(&[], &outputs)?;
+    }
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     let bar = Bar::new("building the scene");
     let built = scene::build(&args.out, &fields::compiler(&Config::default()), &bar);

@@ -37,14 +37,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => registry.profiles().iter().map(AsRef::as_ref).collect(),
         Some(name) => match registry.profiles().iter().find(|p| p.name == *name) {
             Some(p) => vec![p],
-            None => anyhow::bail!("no device '{name}'; known: {}", registry.names().join(", ")),
+            None => {
+                let known = registry.names().join(", ");
+                return Err(exit::Usage(format!("no device '{}'; known: {known}", out::word(name))).into());
+            }
         },
     };
     let seen = if args.name.is_some() { Vec::new() } else { known::seen() };
     if args.json {
         let list: Vec<Value> = profiles.iter().map(|p| to_json(p, args.name.is_some())).collect();
         let seen: Vec<Value> = seen.iter().map(seen_json).collect();
-        out::line(json!({ "devices": list, "seen": seen }))?;
+        out::json(&json!({ "devices": list, "seen": seen }), false)?;
     } else if args.name.is_some() {
         out::text(sheet(profiles[0]))?;
     } else {

@@ -77,17 +77,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => Registry::builtin(),
     };
     for name in &args.device {
-        anyhow::ensure!(
-            registry.profile(name).is_some(),
-            "no device '{name}'; known: {}",
-            registry.names().join(", ")
-        );
+        if registry.profile(name).is_none() {
+            let known = registry.names().join(", ");
+            return Err(super::exit::Usage(format!(
+                "no device '{}'; known: {known}",
+                super::out::word(name)
+            ))
+            .into());
+        }
     }
     let root = Root::new(&args.root);
     let mut all = checks(&root, &try_fifo(limits::PRIORITY), &registry, &args.device);
     let wake = if args.seconds > 0.0 {
         if !args.json {
-            eprintln!("measuring wake-ups for {} s ...", args.seconds);
+            super::out::note(format_args!("measuring wake-ups for {} s ...", args.seconds));
         }
         let wake = measure_wake(Duration::from_secs_f64(args.seconds), cpu::servo_cpu(&root))
             .context("cannot measure wake-ups")?;
@@ -98,7 +101,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let degraded = all.iter().filter(|c| c.status == Status::Degraded).count();
     if args.json {
-        super::out::line(json(&all, wake.as_ref()))?;
+        super::out::json(&json(&all, wake.as_ref()), false)?;
     } else {
         super::out::text(text(&all, wake.as_ref()))?;
     }

@@ -9,6 +9,7 @@ mod path;
 pub use figures::Figures;
 pub use path::{PosePath, Truth};
 
+use super::numbers::positive;
 use super::out;
 use super::progress::Bar;
 use crate::contact::ist::{IstParams, Solid, SphereTree, cell_for};
@@ -34,6 +35,9 @@ const DEFAULT_CELLS: f64 = 128.0;
 const REACH: f64 = 0.1;
 /// Most cells of padding.
 const MAX_PADDING: u32 = 64;
+
+/// Points that a shell may have.
+const POINTS: std::ops::RangeInclusive<i64> = 16..=10_000_000;
 
 /// Contact methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -66,16 +70,16 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "vps")]
     pub method: Method,
     /// Points of the sampled body
-    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u32).range(POINTS))]
     pub points: u32,
     /// Spheres of the sampled body (--method ist); the other body's field is as fine as its own packing would need
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
     pub spheres: u32,
     /// Edge of a cell of the other body's field, m; by default its longest side has 128 cells, or what --spheres asks for
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = positive)]
     pub voxel: Option<f64>,
     /// Time for one query, µs; it is turned into work units by a calibration on the path's own poses
-    #[arg(long, value_name = "U")]
+    #[arg(long, value_name = "U", value_parser = positive)]
     pub budget_us: Option<f64>,
     /// Start each query with an empty memory of the one before
     #[arg(long)]
@@ -102,6 +106,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
 /// # Errors
 /// A message for the user.
 pub fn report(args: &Args) -> Result<()> {
+    if let Some(json) = &args.json {
+        let inputs: Vec<_> = args.paths.iter().map(|p| ("PATHFILE", p.as_path())).collect();
+        super::outputs::keep_apart(&inputs, &[("--json", json)])?;
+    }
     let mut all = Vec::new();
     for file in &args.paths {
         let path = PosePath::read(file)?;
@@ -110,13 +118,13 @@ pub fn report(args: &Args) -> Result<()> {
         let pair = Pair::build(&path, &dirs, args)?;
         let units = match args.budget_us {
             None => 0,
-            Some(us) if us > 0.0 && us.is_finite() => {
+            Some(us) => {
                 let rate = pair.calibrate(&path);
                 let units = (rate * us).clamp(1.0, f64::from(u32::MAX)) as u32;
-                eprintln!("{}: {rate:.1} work units a µs: {us} µs are {units} units", path.name);
+                let name = out::word(&path.name);
+                out::note(format_args!("{name}: {rate:.1} work units a µs: {us} µs are {units} units"));
                 units
             }
-            Some(us) => bail!("--budget-us {us}: must be above zero"),
         };
         let mut micros = Vec::with_capacity(path.poses.len());
         let answers = pair.run(&path, units, |us| micros.push(us));
@@ -364,12 +372,17 @@ fn table(all: &[Figures]) -> Table {
         "width %",
         "complete %",
     ]);
-    let percent = |x: Option<f64>| x.map_or_else(|| "-".into(), |x| format!("{:.4}", 100.0 * x));
+    let percent = |x: Option<f64>| {
+        x.map_or_else(
+            || "-".into(),
+            |x| if x < 1e4 { format!("{:.4}", 100.0 * x) } else { format!("{:.1e}", 100.0 * x) },
+        )
+    };
     let short = |x: Option<f64>| x.map_or_else(|| "-".into(), |x| format!("{x:.2}"));
     for f in all {
         t.add_row(
             [
-                f.path.clone(),
+                out::word(&f.path).into_owned(),
                 f.elements.to_string(),
                 format!("{:.2}", f.build_s),
                 format!("{:.1}", f.memory_bytes as f64 / 1e6),

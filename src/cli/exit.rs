@@ -2,6 +2,11 @@
 
 use std::process::ExitCode;
 
+/// Arguments that cannot be used together, or with what they name: code 2, as what clap itself refuses.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
 /// Done.
 pub const OK: ExitCode = ExitCode::SUCCESS;
 /// Failed; the reason stands on stderr.

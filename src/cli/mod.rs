@@ -1,6 +1,6 @@
 //! The command line: one file per subcommand, each with `Args` and `run`. What they print goes through [`out`].
 
-#![deny(clippy::print_stdout)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod calibrate;
 pub mod ctl;
@@ -11,7 +11,9 @@ pub mod evaluate;
 pub mod exit;
 pub mod fields;
 pub mod inspect;
+pub mod numbers;
 pub mod out;
+pub mod outputs;
 pub mod plot;
 pub mod progress;
 pub mod run;
@@ -20,7 +22,7 @@ pub mod simulate;
 pub mod simulation;
 pub mod zero;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
@@ -97,15 +99,30 @@ impl Command {
 /// Parses the process's arguments, runs, and maps errors to exit codes.
 #[must_use]
 pub fn main() -> ExitCode {
-    match Cli::parse().command.run() {
+    let matches = numbers::negative(Cli::command()).try_get_matches();
+    let cli = match matches.and_then(|m| Cli::from_arg_matches(&m)) {
+        Ok(cli) => cli,
+        Err(e) if e.use_stderr() => {
+            // It repeats what was given.
+            out::note(e.render().to_string().trim_end());
+            return ExitCode::from(exit::USAGE);
+        }
+        // Help and version, in colour on a terminal.
+        Err(e) => return if e.print().is_ok() { exit::OK } else { exit::FAILED },
+    };
+    match cli.command.run() {
         Ok(code) => code,
         Err(error) => {
             // A closed pipe (`hapticd ... | head`) is not a failure worth a message.
             if is_broken_pipe(&error) {
                 return exit::OK;
             }
-            eprintln!("hapticd: {error:#}");
-            exit::FAILED
+            out::note(format_args!("hapticd: {}", out::causes(&error)));
+            if error.downcast_ref::<exit::Usage>().is_some() {
+                ExitCode::from(exit::USAGE)
+            } else {
+                exit::FAILED
+            }
         }
     }
 }

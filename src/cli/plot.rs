@@ -4,6 +4,7 @@ pub mod draw;
 pub mod reduce;
 mod scale;
 
+use super::exit::Usage;
 use crate::recording::Recording;
 use anyhow::Context as _;
 use std::path::PathBuf;
@@ -19,10 +20,10 @@ pub struct Args {
     #[arg(long, short, value_name = "PNG")]
     pub out: Option<PathBuf>,
     /// Begin this many seconds after the first record
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = super::numbers::not_negative)]
     pub from: f64,
     /// End this many seconds after the first record [default: the whole recording]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = super::numbers::not_negative)]
     pub to: Option<f64>,
     /// Size of the picture in pixels
     #[arg(long, value_name = "WxH", default_value = "1600x1280", value_parser = parse_size)]
@@ -43,9 +44,15 @@ fn parse_size(text: &str) -> Result<(u32, u32), String> {
 /// # Errors
 /// The recording cannot be read, holds nothing in the range, or the picture cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (from, to) = (args.from, args.to.unwrap_or(f64::INFINITY));
+    if from > to {
+        return Err(Usage(format!("--from {from} comes after --to {to}")).into());
+    }
+    let out = args.out.unwrap_or_else(|| args.run.with_extension("png"));
+    draw::must_be_png(&out).map_err(|e| Usage(format!("{}: {e}", out.display())))?;
+    super::outputs::keep_apart(&[("RUN", &args.run)], &[("the picture", &out)])?;
     let mut recording = Recording::open(&args.run)?;
     let header = recording.header().clone();
-    let (from, to) = (args.from.max(0.0), args.to.unwrap_or(f64::INFINITY));
     let mut columns = reduce::Columns::new(args.size.0 as usize, header.period_ns);
     let mut first = None;
     for record in recording.by_ref() {
@@ -56,13 +63,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     if let Some(notice) = recording.notice() {
-        eprintln!("hapticd: {notice}");
+        super::out::note(format_args!("hapticd: {notice}"));
     }
-    anyhow::ensure!(columns.records() > 0, "{}: no records between {from} s and {to} s", args.run.display());
+    anyhow::ensure!(columns.records() > 0, "{}: no records {}", args.run.display(), range(from, args.to));
     let name = args.run.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let out = args.out.unwrap_or_else(|| args.run.with_extension("png"));
     draw::draw(&out, args.size, &name, &header, &columns)
         .with_context(|| format!("cannot write {}", out.display()))?;
-    super::out::line(format_args!("{} ({} ticks)", out.display(), columns.records()))?;
+    let ticks = crate::geometry::import::count(columns.records() as usize, "tick");
+    super::out::line(format_args!("{} ({ticks})", out.display()))?;
     Ok(super::exit::OK)
+}
+
+fn range(from: f64, to: Option<f64>) -> String {
+    match to {
+        Some(to) => format!("between {from} s and {to} s"),
+        None if from > 0.0 => format!("after {from} s"),
+        None => "in it".into(),
+    }
 }

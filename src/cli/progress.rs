@@ -14,7 +14,7 @@ impl Bar {
         if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:40}] {percent:>3} % ({eta} left)") {
             bar.set_style(style.progress_chars("=> "));
         }
-        bar.set_message(title.to_owned());
+        bar.set_message(super::out::word(title).into_owned());
         Self(bar)
     }
 

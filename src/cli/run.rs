@@ -1,7 +1,7 @@
 //! `hapticd run`: the service.
 
 use super::calibrate::{Calibration, calibrate};
-use super::{exit, settings};
+use super::{exit, out, settings};
 use crate::config::Config;
 use crate::control::cpu::{self, Cpus};
 use crate::control::log::Log;
@@ -24,7 +24,7 @@ use crate::servo::run::{self as servo, Ended};
 use anyhow::Context;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tracing_subscriber::filter::FilterExt;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -51,7 +51,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Ok(ready) => ready,
         Err(error) => {
             // Another try would meet the same: a code of its own, so that the service is not started again and again.
-            eprintln!("hapticd: {error:#}");
+            out::note(format_args!("hapticd: {}", out::causes(&error)));
             return Ok(ExitCode::from(exit::CONFIG));
         }
     };
@@ -59,7 +59,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ended = serve(&config, scene, engine, args.debug_requests);
     if let Err(error) = &ended {
         // Said here, where a stderr that takes nothing holds up nobody.
-        log.line(format!("hapticd: {error:#}\n").into_bytes());
+        let text = format!("hapticd: {}\n", out::causes(error));
+        log.line(out::printable(&text).into_owned().into_bytes());
     }
     log.finish();
     Ok(ended.unwrap_or(exit::FAILED))
@@ -71,6 +72,15 @@ fn prepare(args: &Args) -> anyhow::Result<(Config, Scene, Local)> {
         Some(path) => Config::load(path)?,
         None => Config::default(),
     };
+    if let Some(socket) = &config.control.socket {
+        let dir = socket.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // A directory made from a misspelt path would hide the mistake.
+        anyhow::ensure!(
+            dir.is_dir(),
+            "control.socket: there is no directory {}; make it, or leave control.socket empty",
+            dir.display()
+        );
+    }
     let scene = match &config.scene.file {
         Some(path) => crate::scene::file::load(path, Limits::default())?.scene,
         None => Scene::default(),
@@ -130,6 +140,16 @@ impl Local {
             }
             None => HandScript::default(),
         };
+        let name = &config.device.name;
+        if registry.profile(name).is_none() {
+            anyhow::bail!("device.name: there is no device '{name}'; known: {}", registry.names().join(", "));
+        }
+        if let Some(serial) = &config.device.serial {
+            anyhow::bail!(
+                "device.serial: '{name}' is simulated in this version and has no serial number, so '{serial}' names \
+                 nothing; leave it empty"
+            );
+        }
         let budget = Some(config.servo.budget_units).filter(|n| *n > 0);
         Ok(Self { config: config.clone(), registry, hand, budget })
     }

@@ -3,7 +3,7 @@
 use super::demo::stats::{Quantiles, Stats};
 use super::progress::Bar;
 use super::simulation::Simulation;
-use super::{exit, fields, out, settings};
+use super::{exit, fields, out, outputs, settings};
 use crate::config::Config;
 use crate::device::registry::{OpenOptions, Registry};
 use crate::device::simulated::HandScript;
@@ -13,7 +13,7 @@ use crate::scene::file;
 use crate::scene::model::Limits;
 use crate::servo::handle::{ServoCommand, ServoConfig};
 use crate::servo::record::{FLAG_SATURATED, FLAG_STIFFNESS_CAPPED, TickRecord};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "RUN")]
     out: Option<PathBuf>,
     /// Length of the run, s; by default the hand script's and half a second more
-    #[arg(long)]
+    #[arg(long, value_parser = parse_seconds)]
     seconds: Option<f64>,
     /// Device, by its name in the registry (`hapticd devices`)
     #[arg(long, value_name = "NAME")]
@@ -74,14 +74,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         None => HandScript::default(),
     };
-    let ticks = ticks(args.seconds, &script)?;
+    let ticks = ticks(args.seconds, &script);
     let device_name = args.device.clone().unwrap_or_else(|| config.device.name.clone());
     let device = open(&config, &device_name, script)?;
 
     let limits = Limits { mesh_bytes: config.scene.memory_cap(), ..Limits::default() };
     let loaded = file::load(&args.scene, limits)?;
+    let mut inputs = vec![("SCENE", args.scene.as_path())];
+    inputs.extend(args.hand.as_deref().map(|p| ("--hand", p)));
+    inputs.extend(args.config.as_deref().map(|p| ("--config", p)));
+    inputs.extend(loaded.files.iter().map(|p| ("mesh of the scene", p.as_path())));
+    let outputs: Vec<_> = [("--out", &args.out), ("--json", &args.json)]
+        .into_iter()
+        .filter_map(|(name, path)| path.as_deref().map(|p| (name, p)))
+        .collect();
+    outputs::keep_apart(&inputs, &outputs)?;
     for (name, report) in &loaded.imports {
-        out::line(format_args!("{name}: {report}"))?;
+        out::line(format_args!("{}: {report}", out::word(name)))?;
     }
     let servo = ServoConfig { budget_units: args.budget_units, ..settings::servo(&config) };
     let compiler = Arc::new(fields::compiler(&config));
@@ -125,13 +134,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(if summary.fault == "none" { exit::OK } else { exit::findings() })
 }
 
-fn ticks(seconds: Option<f64>, script: &HandScript) -> anyhow::Result<u64> {
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let s = super::numbers::positive(text)?;
+    if (0.001..=1e6).contains(&s) { Ok(s) } else { Err("give 0.001 to 1000000 s".into()) }
+}
+
+fn ticks(seconds: Option<f64>, script: &HandScript) -> u64 {
     let end = script.keyframes.last().filter(|_| !script.repeat).map(|k| k.time + AFTER);
     let seconds = seconds.or(end).unwrap_or(DEFAULT_SECONDS);
-    if !(0.001..=1e6).contains(&seconds) {
-        bail!("--seconds {seconds}: give 0.001 to 1000000");
-    }
-    Ok((seconds * 1000.0).round() as u64)
+    (seconds * 1000.0).round() as u64
 }
 
 fn open(config: &Config, name: &str, hand: HandScript) -> anyhow::Result<Box<dyn Device>> {
@@ -140,6 +151,10 @@ fn open(config: &Config, name: &str, hand: HandScript) -> anyhow::Result<Box<dyn
         None => Registry::builtin(),
     };
     let options = OpenOptions { hand, seed: Some(config.device.seed), ..OpenOptions::default() };
+    if registry.profile(name).is_none() {
+        let known = registry.names().join(", ");
+        return Err(exit::Usage(format!("no device '{}'; known: {known}", out::word(name))).into());
+    }
     let mut device = registry.open(name, &options)?;
     if device.lifecycle() == Lifecycle::Uncalibrated {
         device.calibrate()?;
@@ -272,9 +287,8 @@ mod tests {
     fn a_run_is_as_long_as_its_hand_unless_told() {
         let text = "[[keyframe]]\ntime = 2.0\nposition = [0, 0, 0]\n";
         let script = HandScript::parse(text).unwrap();
-        assert_eq!(ticks(None, &script).unwrap(), 2500);
-        assert_eq!(ticks(None, &HandScript::default()).unwrap(), 10_000);
-        assert_eq!(ticks(Some(0.25), &script).unwrap(), 250);
-        assert!(ticks(Some(0.0), &script).is_err() && ticks(Some(f64::NAN), &script).is_err());
+        assert_eq!(ticks(None, &script), 2500);
+        assert_eq!(ticks(None, &HandScript::default()), 10_000);
+        assert_eq!(ticks(Some(0.25), &script), 250);
     }
 }

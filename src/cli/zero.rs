@@ -11,7 +11,6 @@ use crate::device::simulated::Probe;
 use crate::geometry::pose::Wrench;
 use anyhow::Context;
 use nix::time::{ClockId, clock_gettime};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -99,7 +98,7 @@ fn page(name: &str, path: &Path, dry_run: bool) -> anyhow::Result<ExitCode> {
 
 /// A line for the user. Nobody may be there to read it, which is no failure: the exit code tells.
 fn tell(text: std::fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let _ = super::out::line(text);
 }
 
 fn shown(w: &Wrench) -> String {

@@ -152,6 +152,11 @@ impl<'s> Table<'s> {
             return Ok(value);
         }
         let (lo, hi) = (range.start(), range.end());
+        let [value, lo, hi] = [&value, lo, hi].map(|x| {
+            let text = x.to_string();
+            // 309 digits help nobody; whole numbers stay as they are.
+            if text.len() <= 12 { text } else { text.parse().map_or(text, number) }
+        });
         Err(self.error(key, format!("{value} is outside {lo} to {hi}")))
     }
 
@@ -275,10 +280,18 @@ impl FromToml for f64 {
     }
 }
 
+/// A number for people: no hundreds of digits.
+#[must_use]
+pub fn number(x: f64) -> String {
+    let plain = x == 0.0 || (1e-4..1e9).contains(&x.abs());
+    if plain { x.to_string() } else { format!("{x:e}") }
+}
+
 impl FromToml for i64 {
     fn from_toml(value: &DeValue<'_>) -> Result<Self, String> {
         let DeValue::Integer(i) = value else { return Err(expected("an integer", value)) };
-        i64::from_str_radix(&i.as_str().replace('_', ""), i.radix()).map_err(|e| format!("{i}: {e}"))
+        i64::from_str_radix(&i.as_str().replace('_', ""), i.radix())
+            .map_err(|_| "an integer of this size cannot be used".to_owned())
     }
 }
 

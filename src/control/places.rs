@@ -6,14 +6,22 @@ use crate::scene::cache::CacheNote;
 use crate::scene::compile::Compiler;
 use std::path::PathBuf;
 
-/// Where recordings go; `None`, with a warning, when nowhere.
-pub fn recordings(config: &Config, board: &StatusBoard) -> Option<PathBuf> {
-    let dir = places::recordings(config)?;
+/// Where recordings go.
+///
+/// # Errors
+/// Why nowhere, and what to do. A place that is given but cannot be used is a warning, too.
+pub fn recordings(config: &Config, board: &StatusBoard) -> Result<PathBuf, String> {
+    let Some(dir) = places::recordings(config) else {
+        return Err("there is no directory for recordings; give recordings.dir in the configuration".into());
+    };
     match std::fs::create_dir_all(&dir).and_then(|()| tempfile::tempfile_in(&dir)) {
-        Ok(_) => Some(dir),
+        Ok(_) => Ok(dir),
         Err(e) => {
-            board.warn(format!("no recordings and no dumps: {} cannot be written: {e}", dir.display()));
-            None
+            let why = format!("{} cannot be written: {e}", dir.display());
+            board.warn(format!("no recordings and no dumps: {why}"));
+            Err(format!(
+                "the directory for recordings {why}; make it writable or give another recordings.dir"
+            ))
         }
     }
 }

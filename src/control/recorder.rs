@@ -18,7 +18,8 @@ pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The recording directory.
 pub struct Recordings {
-    dir: Option<PathBuf>,
+    /// Or why there is none.
+    dir: Result<PathBuf, String>,
     cap: u64,
     device: String,
     tell: Tell,
@@ -48,9 +49,9 @@ impl State {
 }
 
 impl Recordings {
-    /// Recordings in `dir` of at most `cap` bytes together; `None` when there is no place for them. `tell` hears when
-    /// one fails.
-    pub fn new(dir: Option<PathBuf>, cap: u64, device: &str, tell: Tell) -> Self {
+    /// Recordings in `dir` of at most `cap` bytes together; an error says why there is no place for them. `tell` hears
+    /// when one fails.
+    pub fn new(dir: Result<PathBuf, String>, cap: u64, device: &str, tell: Tell) -> Self {
         Self { dir, cap, device: device.into(), tell, running: Mutex::new(None) }
     }
 
@@ -77,7 +78,7 @@ impl Recordings {
             (false, None) => Err(failed("not recording".into())),
             // Nothing runs, or what ran has failed.
             (true, _) => {
-                let dir = self.dir.as_ref().ok_or_else(|| failed(no_place()))?;
+                let dir = self.dir.as_ref().map_err(|why| failed(why.clone()))?;
                 let prefix = format!("run-{}", unix_ns() / 1_000_000);
                 let file = self.cap.min(256 << 20) / 2;
                 let caps = Caps { file_bytes: file.max(1 << 16), total_bytes: self.cap };
@@ -120,7 +121,7 @@ impl Recordings {
 
     /// Writes the records before a fault. Blocks; called on a thread of its own.
     pub fn dump(&self, records: &[TickRecord], fault: &str) {
-        let Some(dir) = &self.dir else { return };
+        let Ok(dir) = &self.dir else { return };
         match write_dump(dir, &self.header(), records, fault, self.cap) {
             Ok(path) => tracing::info!("the seconds before the fault are in {}", path.display()),
             Err(e) => (self.tell)(&format!("no dump of the fault: {e:#}")),
@@ -131,10 +132,6 @@ impl Recordings {
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     // It is replaced whole, so it is sound whatever panicked.
     state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn no_place() -> String {
-    "there is no directory for recordings; give recordings.dir in the configuration".into()
 }
 
 fn unix_ns() -> u64 {

@@ -16,6 +16,9 @@ use super::wide::{self, Stop};
 use super::{Point, TriMesh, Vec3};
 use kernel::{Leaf, Node};
 
+/// Most memory that a triangle takes in the tree, bytes.
+const TRIANGLE_BYTES: u64 = 320;
+
 /// The point of a mesh nearest to a query point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Closest {
@@ -200,6 +203,17 @@ impl Bvh {
             (part.as_ptr().cast(), size_of_val(part))
         }
         [of(&self.nodes), of(&self.leaves), of(&self.triangles), of(&self.corners), of(&self.slots)]
+    }
+
+    /// Bytes of everything that searches read.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.memory().iter().map(|(_, n)| *n as u64).sum()
+    }
+
+    /// At most so many bytes does the tree over so many triangles take.
+    pub(crate) fn bytes_for(triangles: usize) -> u64 {
+        // Corners, numbers both ways, and leaves and nodes that are filled to less than a third at worst.
+        (triangles as u64).saturating_mul(TRIANGLE_BYTES).saturating_add(4096)
     }
 
     /// True when there is no triangle.

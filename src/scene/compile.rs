@@ -187,7 +187,7 @@ impl Compiler {
         report.bytes += match &tool.shape {
             ToolShape::Sphere { .. } => 0,
             ToolShape::Shell(shell) => shell.memory_bytes() as u64,
-            ToolShape::Spheres(tree) => tree.memory_bytes() as u64,
+            ToolShape::Spheres(tree) => tree.memory_bytes() as u64 + tree.surface_bytes(),
         };
         self.store().shrink(self.cap, |key| built.contains_key(key));
         let mapping = scene.mapping();

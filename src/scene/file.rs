@@ -16,7 +16,7 @@ use crate::config::read_text;
 use crate::config::source::{Source, SourceError, Table};
 use crate::geometry::{Pose, Vec3};
 use nalgebra::{Quaternion, Translation3, UnitQuaternion};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Why a scene file was not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +43,8 @@ pub struct SceneFile {
     pub motions: Vec<(usize, MotionScript)>,
     /// What the importer reports of each mesh file, by mesh name.
     pub imports: Vec<(String, crate::geometry::import::ImportReport)>,
+    /// Mesh files that were read.
+    pub files: Vec<PathBuf>,
     /// Where each edit stands in the file: the error that it would be.
     places: Vec<SourceError>,
 }
@@ -56,6 +58,8 @@ pub struct Loaded {
     pub motions: Vec<(u32, MotionScript)>,
     /// What the importer reports of each mesh file, by mesh name.
     pub imports: Vec<(String, crate::geometry::import::ImportReport)>,
+    /// Mesh files that were read.
+    pub files: Vec<PathBuf>,
 }
 
 /// Reads a scene file and its meshes, and applies it to an empty scene.
@@ -66,7 +70,7 @@ pub fn load(path: &Path, limits: Limits) -> Result<Loaded, SceneFileError> {
     let file = read(path)?;
     let (scene, applied) = file.apply(&Scene::new(limits))?;
     let motions = file.motions(&applied);
-    Ok(Loaded { scene, motions, imports: file.imports })
+    Ok(Loaded { scene, motions, imports: file.imports, files: file.files })
 }
 
 /// Reads a scene file and its meshes.
@@ -101,6 +105,7 @@ impl SceneFile {
         }
         if let Some(all) = root.table("meshes")? {
             for (name, t) in all.named_tables()? {
+                out.files.extend(t.opt::<String>("file")?.map(|f| base.join(f)));
                 let (spec, report) = mesh::read(&t, &name, base)?;
                 out.imports.extend(report.map(|r| (name.clone(), r)));
                 out.push(&t, Edit::AddGeometry { name: Some(name), spec, persistent: true });

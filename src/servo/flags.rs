@@ -2,9 +2,9 @@
 
 use super::record::{Fault, ServoState, TickRecord, ZeroReason};
 use crate::device::Emergency;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 #[derive(Debug, Default)]
 struct Shared {

@@ -474,3 +474,66 @@ fn rounded_coordinates_leave_no_cracks() {
     let exact = ImportOptions { crack_tolerance: 0.0, ..ImportOptions::in_unit(1.0) };
     assert!(import("x.stl", text.as_bytes(), Format::Stl, &exact).unwrap().report.open_edges > 0);
 }
+
+#[test]
+fn a_cut_or_damaged_text_file_is_refused_or_told_with_its_line() {
+    let base = obj(&cube());
+    // Cut inside a face: nothing after it, not even the end of the line.
+    for cut in ["f", "f 1", "f 1 ", "f 1 2"] {
+        let e = fails(format!("{base}{cut}"), Format::Obj);
+        assert_eq!(e.place, format!("line {}", base.lines().count() + 1), "{e}");
+        assert!(e.cause.contains("cut"), "{e}");
+    }
+    // A short face elsewhere is left out, with its line; whole faces without a last line end are fine.
+    let got = load(format!("{base}f 1 2\n"), Format::Obj).unwrap();
+    let place = format!("line {}", base.lines().count() + 1);
+    assert!(got.report.notes.iter().any(|n| n.contains("1 face of fewer") && n.contains(&place)), "{got:?}");
+    assert_eq!(load(base.trim_end(), Format::Obj).unwrap().report.notes, [""; 0]);
+    let short = String::from_utf8(ply(&cube(), Encoding::Ascii, "\n")).unwrap().replacen("\n3 ", "\n2 7 ", 1);
+    if let Ok(got) = load(short, Format::Ply) {
+        assert!(got.report.notes.iter().any(|n| n.contains("fewer than three corners")), "{got:?}");
+    }
+    // NULs in text, wherever they may stand.
+    let nul = load(base.replacen("\nv ", "\0\nv ", 3), Format::Obj).unwrap();
+    assert!(nul.report.notes.iter().any(|n| n.starts_with("3 bytes of value 0") && n.contains("line ")));
+    assert!(
+        strict(base.replacen("\nv ", "\0\nv ", 1), Format::Obj)
+            .unwrap_err()
+            .cause
+            .contains("byte of value 0")
+    );
+    assert_eq!(
+        load(shapes::write_stl(&cube()), Format::Stl).unwrap().report.notes,
+        [""; 0],
+        "binary has NULs"
+    );
+}
+
+#[test]
+fn ascii_stl_is_known_by_more_than_its_first_bytes() {
+    let text = ascii_stl(&cube());
+    let (_, body) = text.split_once('\n').unwrap();
+    let long = format!("solid {}\n{body}", "x".repeat(5_000_000));
+    assert_eq!(load(long, Format::Stl).unwrap().report.triangles, 12);
+    let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for bytes in [wide.clone(), [&[0xff, 0xfe][..], &wide].concat()] {
+        assert!(fails(bytes, Format::Stl).cause.contains("UTF-16"));
+    }
+}
+
+/// The centroid of an open mesh is that of the solid whose volume stands above it.
+#[test]
+fn the_moments_of_an_open_mesh_are_those_of_its_solid() {
+    let mut mesh = shapes::cuboid(Vec3::new(0.1, 0.1, 0.1));
+    // Without its lid at z = 0.05: what the winding number calls solid bulges below the lid's plane.
+    mesh.triangles.retain(|t| !t.iter().all(|i| mesh.vertices[*i as usize].z > 0.049));
+    let r = load(obj(&mesh), Format::Obj).unwrap().report;
+    assert!(!r.closed && r.solid_error > 0.0);
+    assert!(r.centroid.z < -1e-4 && r.centroid.z > -0.03 && r.centroid.x.abs() < 1e-3, "{r}");
+    // Of a body of that volume within the box, no inertia exceeds the whole box's about its corner, nor falls below
+    // that of a ball of the same volume, 2/5 V r^2.
+    let ball = 0.4 * r.solid_volume * (r.solid_volume * 3.0 / (4.0 * std::f64::consts::PI)).powf(2.0 / 3.0);
+    for k in 0..3 {
+        assert!(r.inertia[(k, k)] > ball && r.inertia[(k, k)] < 1e-3 * 0.01 * 2.0 / 3.0, "{r}");
+    }
+}

@@ -77,7 +77,7 @@ fn strict_reports_and_refuses_with_its_own_code() {
     assert_eq!(got.status.code(), Some(3));
     assert_eq!(out(&got), out(&lenient), "the report is shown all the same");
     assert!(
-        err(&got).contains("refused (strict): 1 triangles turned") && err(&got).contains("open edges"),
+        err(&got).contains("refused (strict): 1 triangle turned") && err(&got).contains("open edges"),
         "{}",
         err(&got)
     );
@@ -90,7 +90,7 @@ fn mistakes_are_explained() {
         (&["ball.stl", "--unit", "furlong"][..], 2, &["furlong", "um, mm, cm, m, in (inch), ft (foot)"][..]),
         (&["ball.stl"], 2, &["--unit"]),
         (&["ball.stl", "--unit", "mm", "--scale", "0"], 2, &["not zero"]),
-        (&["beetle.off", "--unit", "mm"], 1, &["beetle.off", "stl, obj or ply"]),
+        (&["beetle.off", "--unit", "mm"], 2, &["beetle.off", "stl, obj or ply"]),
         (&["nowhere.stl", "--unit", "mm"], 1, &["nowhere.stl", "No such file"]),
         (&[".", "--unit", "mm", "--format", "stl"], 1, &["directory"]),
         (&["cut.stl", "--unit", "mm"], 1, &["cut.stl: byte 500", "truncated"]),

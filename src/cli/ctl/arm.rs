@@ -1,6 +1,7 @@
 //! `ctl arm`: holds the force in the foreground, shows it, and gives it back on Ctrl-C.
 
 use super::{Manner, show};
+use crate::cli::numbers::{positive, seconds};
 use crate::cli::{exit, out};
 use crate::control::client::Client;
 use crate::protocol::messages::{EventNote, TelemetryNote};
@@ -15,10 +16,10 @@ use std::time::{Duration, Instant};
 #[derive(Debug, clap::Args)]
 pub(super) struct ArmArgs {
     /// Lines a second
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = 10.0, value_parser = positive)]
     rate: f64,
     /// Disarm after this time, s
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
 }
 
@@ -26,10 +27,10 @@ pub(super) struct ArmArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct WatchArgs {
     /// Lines a second
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = 10.0, value_parser = positive)]
     rate: f64,
     /// End after this time, s
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
 }
 
@@ -55,17 +56,17 @@ pub(super) fn arm(mut client: Client, m: &Manner, method: &str, a: &ArmArgs) -> 
     let answer = client.call(method, json!({}))?;
     show::answer(&answer, m.json)?;
     if !m.json {
-        eprintln!("armed; Ctrl-C disarms");
+        out::note("armed; Ctrl-C disarms");
     }
     let seen = follow(&mut client, m, a.seconds, true)?;
     if let Some(why) = seen.lost {
         // No parting disarm: an admin's would take the force from whoever has it now.
-        eprintln!("the force was lost: {why}; peak force {:.3} N", seen.peak);
+        out::note(format_args!("the force was lost: {why}; peak force {:.3} N", seen.peak));
         return Ok(exit::FAILED);
     }
     client.call("disarm", json!({}))?;
     if !m.json {
-        eprintln!("disarmed; peak force {:.3} N", seen.peak);
+        out::note(format_args!("disarmed; peak force {:.3} N", seen.peak));
     }
     Ok(exit::OK)
 }
@@ -79,8 +80,10 @@ pub(super) fn watch(mut client: Client, m: &Manner, a: &WatchArgs) -> anyhow::Re
 /// As `watch`, on a session that goes on.
 pub(super) fn glance(client: &mut Client, m: &Manner, a: &WatchArgs) -> anyhow::Result<()> {
     client.call("subscribe", json!({"rate_hz": a.rate}))?;
-    follow(client, m, a.seconds, false)?;
-    client.call("subscribe", json!({"rate_hz": 0.0}))?;
+    // A service that has ended has nothing more to say.
+    if follow(client, m, a.seconds, false)?.lost.is_none() {
+        client.call("subscribe", json!({"rate_hz": 0.0}))?;
+    }
     Ok(())
 }
 
@@ -107,15 +110,22 @@ fn follow(client: &mut Client, m: &Manner, seconds: Option<f64>, armed: bool) ->
             "telemetry" => {
                 let t: TelemetryNote = serde_json::from_value(note.params)?;
                 seen.peak = seen.peak.max(t.peak_force);
-                let text = if m.json { serde_json::to_string(&t)? } else { show::line(&t.state) };
-                out::text(format_args!("{start}{text}{end}"))?;
+                if m.json {
+                    out::json(&t, false)?;
+                } else {
+                    out::over(start, &format!("{}{end}", show::line(&t.state)))?;
+                }
             }
             "event" => {
                 let e: EventNote = serde_json::from_value(note.params)?;
                 if m.json {
-                    out::line(serde_json::to_string(&e)?)?;
+                    out::json(&e, false)?;
                 } else {
-                    eprintln!("{start}{}: {}", e.event, e.text);
+                    out::note_over(start, format_args!("{}: {}", e.event, e.text));
+                }
+                if e.event == "shutdown" && !armed {
+                    seen.lost = Some(e.text);
+                    break;
                 }
                 // A stopped motion stream takes away the force of what it moved, not the tool's.
                 let over = ["fault", "disarmed", "taken_over", "lease_lost", "shutdown"];

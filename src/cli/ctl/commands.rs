@@ -1,27 +1,13 @@
 //! Arguments of the commands and the requests that they become.
 
-use anyhow::Context;
+use crate::cli::exit::Usage;
+use crate::cli::numbers::{finite, list, not_negative, positive};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
-/// Three numbers separated by commas.
-pub(super) fn triple(text: &str) -> Result<[f64; 3], String> {
-    numbers(text)
-}
-
-fn four(text: &str) -> Result<[f64; 4], String> {
-    numbers(text)
-}
-
-fn numbers<const N: usize>(text: &str) -> Result<[f64; N], String> {
-    let parsed: Result<Vec<f64>, _> = text.split(',').map(|p| p.trim().parse::<f64>()).collect();
-    let parsed = parsed.map_err(|e| format!("'{text}': {e}"))?;
-    parsed.try_into().map_err(|v: Vec<f64>| format!("'{text}' has {} numbers, not {N}", v.len()))
-}
-
 /// One factor for all axes, or three.
 fn factors(text: &str) -> Result<[f64; 3], String> {
-    if text.contains(',') { triple(text) } else { numbers::<1>(text).map(|[s]| [s; 3]) }
+    if text.contains(',') { list(text) } else { list::<1>(text).map(|[s]| [s; 3]) }
 }
 
 /// A number is an identifier, anything else a name.
@@ -48,13 +34,13 @@ pub(super) struct MaterialArgs {
     /// Name
     name: String,
     /// Stiffness of a flat contact of the reference area, N/m
-    #[arg(long, value_name = "N/m")]
+    #[arg(long, value_name = "N/m", value_parser = finite)]
     stiffness: f64,
     /// Reference area, m^2
-    #[arg(long, value_name = "M2")]
+    #[arg(long, value_name = "M2", value_parser = finite)]
     area: Option<f64>,
     /// Damping of such a contact, N·s/m
-    #[arg(long, value_name = "NS/M")]
+    #[arg(long, value_name = "NS/M", value_parser = finite)]
     damping: Option<f64>,
 }
 
@@ -84,19 +70,19 @@ pub(super) struct LoadArgs {
     #[arg(long, value_parser = ["stl", "obj", "ply"])]
     format: Option<String>,
     /// Further factor on all lengths
-    #[arg(long)]
+    #[arg(long, value_parser = finite)]
     scale: Option<f64>,
     /// Refuse what would have to be repaired
     #[arg(long)]
     strict: bool,
     /// Weld vertices closer than this, m
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = not_negative)]
     weld: Option<f64>,
     /// Cells of the distance field along the longest side
     #[arg(long, value_name = "N", conflicts_with = "cell")]
     resolution: Option<u32>,
     /// Edge of a cell of the distance field, m
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = positive)]
     cell: Option<f64>,
 }
 
@@ -105,12 +91,13 @@ impl LoadArgs {
         let extension = self.file.extension().map(|e| e.to_string_lossy().to_lowercase());
         let format =
             self.format.clone().or(extension).filter(|f| ["stl", "obj", "ply"].contains(&f.as_str()));
-        let format = format.with_context(|| {
-            format!(
+        let unknown = || {
+            Usage(format!(
                 "{}: the name does not tell the format; give --format stl, obj or ply",
                 self.file.display()
-            )
-        })?;
+            ))
+        };
+        let format = format.ok_or_else(unknown)?;
         let mut m = Map::new();
         put(&mut m, "name", Some(self.name.as_str()));
         put(&mut m, "source", Some("descriptor"));
@@ -138,10 +125,10 @@ pub(super) struct ObjectArgs {
     #[arg(long)]
     material: String,
     /// Position, m
-    #[arg(long, value_name = "X,Y,Z", value_parser = triple, allow_hyphen_values = true)]
+    #[arg(long, value_name = "X,Y,Z", value_parser = list::<3>, allow_hyphen_values = true)]
     at: Option<[f64; 3]>,
     /// Orientation, a unit quaternion
-    #[arg(long, value_name = "X,Y,Z,W", value_parser = four, allow_hyphen_values = true)]
+    #[arg(long, value_name = "X,Y,Z,W", value_parser = list::<4>, allow_hyphen_values = true)]
     rot: Option<[f64; 4]>,
     /// Factor on the mesh, or one for each axis
     #[arg(long, value_name = "S|X,Y,Z", value_parser = factors, allow_hyphen_values = true)]
@@ -171,10 +158,10 @@ pub(super) struct MoveArgs {
     /// Name or identifier
     object: String,
     /// Position, m
-    #[arg(long, value_name = "X,Y,Z", value_parser = triple, allow_hyphen_values = true)]
+    #[arg(long, value_name = "X,Y,Z", value_parser = list::<3>, allow_hyphen_values = true)]
     at: [f64; 3],
     /// Orientation, a unit quaternion
-    #[arg(long, value_name = "X,Y,Z,W", value_parser = four, allow_hyphen_values = true)]
+    #[arg(long, value_name = "X,Y,Z,W", value_parser = list::<4>, allow_hyphen_values = true)]
     rot: Option<[f64; 4]>,
 }
 
@@ -243,7 +230,7 @@ impl DeleteArgs {
 #[group(required = true, multiple = false, id = "shape")]
 pub(super) struct ToolArgs {
     /// A ball of this radius, m
-    #[arg(long, value_name = "M", group = "shape")]
+    #[arg(long, value_name = "M", group = "shape", value_parser = positive)]
     sphere: Option<f64>,
     /// A loaded mesh
     #[arg(long, value_name = "NAME", group = "shape")]
@@ -276,13 +263,13 @@ impl ToolArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct PlaceArgs {
     /// Position of the device's origin in the scene, m
-    #[arg(long, value_name = "X,Y,Z", value_parser = triple, allow_hyphen_values = true)]
+    #[arg(long, value_name = "X,Y,Z", value_parser = list::<3>, allow_hyphen_values = true)]
     at: Option<[f64; 3]>,
     /// Orientation of the device's frame, a unit quaternion
-    #[arg(long, value_name = "X,Y,Z,W", value_parser = four, allow_hyphen_values = true)]
+    #[arg(long, value_name = "X,Y,Z,W", value_parser = list::<4>, allow_hyphen_values = true)]
     rot: Option<[f64; 4]>,
     /// Scene metres per device metre
-    #[arg(long)]
+    #[arg(long, value_parser = finite)]
     scale: Option<f64>,
 }
 
@@ -299,13 +286,13 @@ impl PlaceArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct LimitArgs {
     /// Largest force, N
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = finite)]
     force: Option<f64>,
     /// Largest torque, N·m
-    #[arg(long, value_name = "NM")]
+    #[arg(long, value_name = "NM", value_parser = finite)]
     torque: Option<f64>,
     /// Largest velocity, m/s
-    #[arg(long, value_name = "M/S")]
+    #[arg(long, value_name = "M/S", value_parser = finite)]
     velocity: Option<f64>,
 }
 
@@ -325,9 +312,6 @@ mod tests {
 
     #[test]
     fn numbers_and_references() {
-        assert_eq!(triple("1,-2.5, 3e-3"), Ok([1.0, -2.5, 0.003]));
-        assert!(triple("1,2").unwrap_err().contains("2 numbers, not 3"));
-        assert!(triple("1,x,2").is_err());
         assert_eq!(factors("2"), Ok([2.0; 3]));
         assert_eq!(factors("1,-1,1"), Ok([1.0, -1.0, 1.0]));
         assert_eq!(reference("7"), json!(7));

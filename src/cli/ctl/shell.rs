@@ -1,10 +1,10 @@
 //! `ctl shell`: many commands, one session.
 
 use super::{Args, Command, Manner, execute};
-use crate::cli::exit;
+use crate::cli::{exit, numbers, out};
 use crate::control::client::{Client, ClientError};
-use clap::Parser;
-use std::io::{BufRead, IsTerminal, Write};
+use clap::{CommandFactory, FromArgMatches, Parser};
+use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
 
 /// A line of the shell.
@@ -21,13 +21,12 @@ pub(super) fn run(mut client: Client, json: bool) -> anyhow::Result<ExitCode> {
     let manner = Manner { json, keep: false };
     let mut failed = false;
     if prompt {
-        eprintln!("what this session creates goes with it; `help` lists the commands, `quit` ends");
+        out::note("what this session creates goes with it; `help` lists the commands, `quit` ends");
     }
     let mut lines = stdin.lock().lines();
     loop {
         if prompt {
-            eprint!("> ");
-            std::io::stderr().flush()?;
+            out::prompt("> ");
         }
         let Some(line) = lines.next().transpose()? else { break };
         let line = line.trim();
@@ -37,7 +36,7 @@ pub(super) fn run(mut client: Client, json: bool) -> anyhow::Result<ExitCode> {
         if line == "quit" || line == "exit" {
             break;
         }
-        let done = words(line).and_then(|w| Line::try_parse_from(w).map_err(anyhow::Error::from));
+        let done = words(line).and_then(|w| Ok(parse(w)?));
         let result = done.and_then(|l| match l.args.command {
             Command::Shell => anyhow::bail!("a shell runs already"),
             Command::Takeover(_) => {
@@ -50,7 +49,7 @@ pub(super) fn run(mut client: Client, json: bool) -> anyhow::Result<ExitCode> {
             // `help` comes as an error of the parser.
             let help = e.downcast_ref::<clap::Error>().is_some_and(|c| !c.use_stderr());
             failed |= !help;
-            eprintln!("{}", format!("{e:#}").trim_end());
+            out::note(out::causes(&e).trim_end());
             if matches!(
                 e.downcast_ref::<ClientError>(),
                 Some(ClientError::Io(_) | ClientError::Silent { .. })
@@ -61,6 +60,10 @@ pub(super) fn run(mut client: Client, json: bool) -> anyhow::Result<ExitCode> {
     }
     // A script must notice that one of its lines failed; a person has seen it.
     Ok(if failed && !prompt { exit::FAILED } else { exit::OK })
+}
+
+fn parse(words: Vec<String>) -> Result<Line, clap::Error> {
+    Line::from_arg_matches(&numbers::negative(Line::command()).try_get_matches_from(words)?)
 }
 
 /// Splits at blanks; quotes keep them.
@@ -95,7 +98,6 @@ fn words(line: &str) -> anyhow::Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn lines_are_split_at_blanks_outside_quotes() {
@@ -109,7 +111,9 @@ mod tests {
     #[test]
     fn the_lines_of_a_shell_are_commands() {
         Line::command().debug_assert();
-        let l = Line::try_parse_from(words("move b --at -0.1,0,0").expect("splits"));
-        assert!(matches!(l.expect("parses").args.command, Command::Move(_)));
+        let l = |text| parse(words(text).expect("splits"));
+        assert!(matches!(l("move b --at -0.1,0,0").expect("parses").args.command, Command::Move(_)));
+        assert!(matches!(l("limits --force -1").expect("a number").args.command, Command::Limits(_)));
+        assert!(l("move b --at nan,0,0").is_err_and(|e| e.to_string().contains("finite")));
     }
 }

@@ -1,5 +1,6 @@
 //! Answers for people.
 
+use crate::cli::out::{self, word};
 use crate::protocol::messages::{Committed, SceneInfo, Status};
 use crate::protocol::telemetry::StateJson;
 use serde_json::Value;
@@ -7,8 +8,11 @@ use std::fmt::Write as _;
 
 /// Prints an answer: as it is, or readable.
 pub(super) fn answer(value: &Value, json: bool) -> anyhow::Result<()> {
-    let text = if json { format!("{value}\n") } else { readable(value) };
-    crate::cli::out::text(text)?;
+    if json {
+        out::json(value, false)?;
+    } else {
+        out::text(readable(value))?;
+    }
     Ok(())
 }
 
@@ -27,7 +31,7 @@ fn readable(value: &Value) -> String {
     let mut out = String::new();
     if let Ok(c) = serde_json::from_value::<Committed>(parse(value)) {
         for o in &c.created {
-            let _ = writeln!(out, "object {} '{}'", o.id, o.name);
+            let _ = writeln!(out, "object {} '{}'", o.id, word(&o.name));
         }
         for n in &c.notes {
             let _ = writeln!(out, "{n}");
@@ -74,7 +78,10 @@ fn status(s: &Status) -> String {
         let _ = writeln!(
             o,
             "session {} '{}' {role}, process {}, user {}{gone}",
-            x.session, x.client, x.pid, x.uid
+            x.session,
+            word(&x.client),
+            x.pid,
+            x.uid
         );
     }
     for (name, n) in s.counters.iter().filter(|(_, n)| **n > 0) {
@@ -90,10 +97,10 @@ fn scene(s: &SceneInfo) -> String {
     let mut o = format!("generation {}\n", s.generation);
     for m in &s.materials {
         let (k, a, d) = (m.stiffness, m.reference_area, m.damping);
-        let _ = writeln!(o, "material '{}' {k} N/m at {a} m^2, {d} N·s/m", m.name);
+        let _ = writeln!(o, "material '{}' {k} N/m at {a} m^2, {d} N·s/m", word(&m.name));
     }
     for m in &s.meshes {
-        let _ = writeln!(o, "mesh '{m}'");
+        let _ = writeln!(o, "mesh '{}'", word(m));
     }
     for x in &s.objects {
         let kind = match (x.moving, x.persistent) {
@@ -103,7 +110,14 @@ fn scene(s: &SceneInfo) -> String {
             (false, false) => "",
         };
         let (p, q) = (x.pose.position, x.pose.orientation);
-        let _ = writeln!(o, "object {} '{}' {} of {} at {p:?} {q:?}{kind}", x.id, x.name, x.mesh, x.material);
+        let _ = writeln!(
+            o,
+            "object {} '{}' {} of {} at {p:?} {q:?}{kind}",
+            x.id,
+            word(&x.name),
+            word(&x.mesh),
+            word(&x.material)
+        );
     }
     o
 }

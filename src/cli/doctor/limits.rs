@@ -61,7 +61,8 @@ pub fn realtime_priority(root: &Root) -> Check {
         return Check::unknown(name, "/proc/self/limits does not tell");
     };
     if soft >= u64::from(PRIORITY) {
-        Check::ok(name, format!("{soft}, {PRIORITY} are needed"))
+        let text = if soft == u64::MAX { "unlimited".into() } else { soft.to_string() };
+        Check::ok(name, format!("{text}, {PRIORITY} are needed"))
     } else if has_capability(root, CAP_SYS_NICE) {
         Check::ok(name, format!("{soft}, but the process has CAP_SYS_NICE, which is above the limit"))
     } else {

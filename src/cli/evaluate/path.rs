@@ -60,6 +60,11 @@ fn tick() -> f64 {
     1e-3
 }
 
+/// Largest coordinate of a pose, m: that of scenes.
+const MOST: f64 = 1000.0;
+/// Largest number of an exact answer, SI.
+const LARGEST: f64 = 1e9;
+
 #[derive(Deserialize)]
 struct Line {
     p: [f64; 3],
@@ -156,9 +161,14 @@ fn pose(line: &str) -> Result<(Pose, Truth)> {
     let l: Line = serde_json::from_str(line).context("not a pose")?;
     let [w, x, y, z] = l.q;
     let q = Quaternion::new(w, x, y, z);
-    ensure!(l.p.iter().all(|c| c.is_finite()), "p is not finite");
+    ensure!(l.p.iter().all(|c| c.abs() <= MOST), "p is not finite, or farther than {MOST} m");
     ensure!((q.norm() - 1.0).abs() < 1e-3, "q must be a unit quaternion, w first; its norm is {}", q.norm());
     let pose = Pose::from_parts(Translation3::from(Vec3::from(l.p)), UnitQuaternion::new_normalize(q));
+    let known = [l.d, l.v].into_iter().flatten().chain(l.gp.iter().chain(&l.gr).flatten().copied());
+    ensure!(
+        known.into_iter().all(|x| x.abs() <= LARGEST),
+        "an exact answer is not finite, or above {LARGEST:e}"
+    );
     let truth = Truth {
         distance: l.d,
         volume: l.v,
@@ -201,6 +211,8 @@ mod tests {
             (format!("{HEADER}\n{{\"p\":[0,0,0],\"q\":[2,0,0,0]}}"), "line 2"),
             (format!("{HEADER}\n\n{{\"p\":[0,0],\"q\":[1,0,0,0]}}"), "line 3"),
             (HEADER.replace("0.001", "-1"), "scale"),
+            (format!("{HEADER}\n{{\"p\":[1e9,0,0],\"q\":[1,0,0,0]}}"), "1000 m"),
+            (format!("{HEADER}\n{{\"p\":[0,0,0],\"q\":[1,0,0,0],\"d\":1e308}}"), "exact answer"),
         ] {
             let e = format!("{:#}", PosePath::parse(&text, "x").expect_err("must fail"));
             assert!(e.contains(part), "{e}");

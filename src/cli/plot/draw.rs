@@ -32,6 +32,11 @@ const AXIS: u32 = 44 * S;
 const LEFT: u32 = 74 * S;
 const RIGHT: u32 = 24 * S;
 
+/// Width below which the letters are smaller.
+const NARROW: u32 = 900 * S;
+/// Width of a mark of the key with its margins.
+const KEY_STEP: u32 = 42;
+
 type Area<'a> = DrawingArea<BitMapBackend<'a>, plotters::coord::Shift>;
 
 /// One line of a panel.
@@ -196,24 +201,32 @@ fn caption(area: &Area<'_>, name: &str, header: &Header, columns: &Columns) -> a
         ClockKind::Virtual => "virtual clock",
     };
     let (width, _) = area.dim_in_pixel();
-    area.draw(&Text::new(name.to_owned(), (LEFT as i32, 10 * SI), font(20, true, INK)))?;
-    let facts = format!(
-        "device {} · scene {} · {clock} · {ticks} ticks · {} missed · contact in {touching:.0} %",
-        header.device,
-        header.scene,
-        sum(|c| c.missed),
-    );
-    area.draw(&Text::new(
-        fit(area, &facts, 15, width - LEFT - RIGHT),
-        (LEFT as i32, 36 * SI),
-        font(15, false, GREY),
-    ))?;
+    // Smaller letters where the picture is small: everything that is said must fit.
+    let small = width < NARROW;
+    let size = if small { 10 } else { 15 };
+    let key = ["fault", "forces off", "in contact"];
+    let mut key_width = 0;
+    for text in key {
+        key_width += area.estimate_text_size(text, &font(size, false, INK))?.0 + KEY_STEP * S;
+    }
+    let room = (width - LEFT - RIGHT).saturating_sub(key_width);
+    let name = fit(area, name, if small { 14 } else { 20 }, room);
+    area.draw(&Text::new(name, (LEFT as i32, 10 * SI), font(if small { 14 } else { 20 }, true, INK)))?;
+    let where_ = format!("device {} · scene {} · {clock}", header.device, header.scene);
+    let ticks = crate::geometry::import::count(ticks as usize, "tick");
+    let what = format!("{ticks} · {} missed · contact in {touching:.0} %", sum(|c| c.missed));
+    let lines = if small { vec![where_, what] } else { vec![format!("{where_} · {what}")] };
+    for (k, text) in lines.iter().enumerate() {
+        let at = if small { 32 + 14 * k as i32 } else { 36 };
+        let text = fit(area, text, size, width - LEFT - RIGHT);
+        area.draw(&Text::new(text, (LEFT as i32, at * SI), font(size, false, GREY)))?;
+    }
     // Key to the shading.
     let mut x = width as i32 - RIGHT as i32;
-    for (text, colour) in [("fault", FAULT), ("forces off", FORCES_OFF), ("in contact", CONTACT)] {
-        let (w, _) = area.estimate_text_size(text, &font(15, false, INK))?;
+    for (text, colour) in key.into_iter().zip([FAULT, FORCES_OFF, CONTACT]) {
+        let (w, _) = area.estimate_text_size(text, &font(size, false, INK))?;
         x -= w as i32;
-        area.draw(&Text::new(text, (x, 13 * SI), font(15, false, INK)))?;
+        area.draw(&Text::new(text, (x, 13 * SI), font(size, false, INK)))?;
         x -= 24 * SI;
         area.draw(&Rectangle::new([(x, 13 * SI), (x + 17 * SI, 27 * SI)], colour.filled()))?;
         area.draw(&Rectangle::new([(x, 13 * SI), (x + 17 * SI, 27 * SI)], GREY))?;
@@ -246,19 +259,23 @@ fn draw_panel(
 ) -> anyhow::Result<()> {
     let (strip, chart) = area.split_vertically(TITLE_STRIP);
     let label = format!("{} [{}]", panel.title, panel.unit.name);
-    strip.draw(&Text::new(label.clone(), (LEFT as i32, 6 * SI), font(16, true, INK)))?;
-    let mut x = LEFT as i32 + strip.estimate_text_size(&label, &font(16, true, INK))?.0 as i32 + 30 * SI;
+    let small = strip.dim_in_pixel().0 < NARROW;
+    let head = font(if small { 11 } else { 16 }, true, INK);
+    let gap = if small { 14 } else { 30 };
+    let mut x = LEFT as i32 + strip.estimate_text_size(&label, &head)?.0 as i32 + gap * SI;
+    strip.draw(&Text::new(label, (LEFT as i32, 6 * SI), head))?;
+    let (size, step) = if small { (10, 8) } else { (15, 22) };
     for l in &panel.lines {
         strip.draw(&PathElement::new(
-            [(x, 15 * SI), (x + 22 * SI, 15 * SI)],
+            [(x, 15 * SI), (x + step * SI, 15 * SI)],
             l.colour.stroke_width((l.width + 1) * S),
         ))?;
-        strip.draw(&Text::new(l.name, (x + 28 * SI, 7 * SI), font(15, false, INK)))?;
-        x += 50 * SI + strip.estimate_text_size(l.name, &font(15, false, INK))?.0 as i32;
+        strip.draw(&Text::new(l.name, (x + (step + 6) * SI, 7 * SI), font(size, false, INK)))?;
+        x += (2 * step + 6) * SI + strip.estimate_text_size(l.name, &font(size, false, INK))?.0 as i32;
     }
     if panel.missed && columns.columns().iter().any(|c| c.missed > 0) {
         strip.draw(&TriangleMarker::new((x + 8 * SI, 16 * SI), 6 * S, MISSED.filled()))?;
-        strip.draw(&Text::new("missed tick", (x + 20 * SI, 7 * SI), font(15, false, INK)))?;
+        strip.draw(&Text::new("missed tick", (x + 20 * SI, 7 * SI), font(size, false, INK)))?;
     }
     let span = |f: fn((f64, f64)) -> f64, join: fn(f64, f64) -> f64| {
         panel.lines.iter().filter_map(|l| columns.range(l.series)).map(f).reduce(join).unwrap_or(0.0)
@@ -301,9 +318,10 @@ where
     let x_format = |v: &f64| tidy(*v);
     let y_format = |v: &f64| tidy(*v);
     let no_label = |_: &f64| String::new();
+    let chart_width = chart.plotting_area().dim_in_pixel().0;
     let mut mesh = chart.configure_mesh();
     mesh.bold_line_style(GRID.stroke_width(S)).light_line_style(TRANSPARENT).axis_style(GREY.stroke_width(S));
-    mesh.x_labels(12).y_labels(6).label_style(font(14, false, INK));
+    mesh.x_labels(if chart_width < NARROW { 5 } else { 12 }).y_labels(6).label_style(font(14, false, INK));
     mesh.x_label_formatter(&x_format).y_label_formatter(&y_format);
     if last {
         mesh.x_desc("time [s]");
@@ -322,6 +340,9 @@ where
             let segments =
                 piece.windows(2).filter(|w| w[0] != w[1]).map(|w| PathElement::new([w[0], w[1]], style));
             chart.draw_series(segments)?;
+            if let [alone] = piece[..] {
+                chart.draw_series([Circle::new(alone, (l.width + 1) * S, l.colour.filled())])?;
+            }
         }
     }
     if panel.missed {

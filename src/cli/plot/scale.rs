@@ -30,14 +30,18 @@ pub fn time(max: f64) -> Unit {
 }
 
 fn pick(max: f64, units: &[(f64, f64, &'static str)]) -> Unit {
-    let chosen = units.iter().find(|u| max >= u.1).or(units.last());
+    // Nothing at all is nothing of the first.
+    let chosen = units.iter().find(|u| max >= u.1 || max == 0.0).or(units.last());
     chosen.map_or(Unit { factor: 1.0, name: "" }, |u| Unit { factor: u.0, name: u.2 })
 }
 
 /// An axis range around the values with some air; never empty. Zero belongs to it.
 pub fn padded(min: f64, max: f64) -> (f64, f64) {
     let (min, max) = (min.min(0.0), max.max(0.0));
-    let air = ((max - min) * 0.06).max(1e-9);
+    if min == 0.0 && max == 0.0 {
+        return (0.0, 1.0);
+    }
+    let air = (max - min) * 0.06;
     (if min < 0.0 { min - air } else { 0.0 }, max + air)
 }
 
@@ -50,7 +54,7 @@ mod tests {
         assert_eq!(length(0.002).name, "mm");
         assert_eq!(length(2e-5).name, "µm");
         assert_eq!(torque(0.03).name, "mN·m");
-        assert_eq!(force(0.0).name, "mN");
+        assert_eq!((force(0.0).name, force(0.01).name), ("N", "mN"));
         assert_eq!(time(4e-3).name, "µs");
     }
 
@@ -58,7 +62,7 @@ mod tests {
     fn ranges_hold_zero_and_are_never_empty() {
         for (min, max) in [(0.0, 0.0), (2.0, 3.0), (-3.0, -2.0)] {
             let (lo, hi) = padded(min, max);
-            assert!(lo < hi && lo <= min.min(0.0) && hi >= max.max(0.0));
+            assert!(lo < hi && hi < 4.0 && lo <= min.min(0.0) && hi >= max.max(0.0));
         }
     }
 }

@@ -149,6 +149,11 @@ impl SphereTree {
         self.nodes.capacity() * size_of::<Node>() + self.cells.bytes()
     }
 
+    /// Bytes of the closest-point tree over its surface.
+    pub fn surface_bytes(&self) -> u64 {
+        self.bvh.bytes()
+    }
+
     /// The memory of the cells, which queries read.
     pub fn memory(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::once(bytemuck::cast_slice(&self.cells.blocks))
@@ -203,6 +208,16 @@ impl Solid {
     pub fn new(mesh: &TriMesh, field: Arc<Field>, stop: &(dyn Fn() -> bool + Sync)) -> Option<Self> {
         let bvh = Bvh::build_unless(mesh, stop)?;
         Some(Self { field, bvh, exact: super::parts::closed(mesh) })
+    }
+
+    /// Bytes of the closest-point tree over its surface; the field, which others may share, apart.
+    pub fn surface_bytes(&self) -> u64 {
+        self.bvh.bytes()
+    }
+
+    /// At most so many bytes does that tree take for a mesh of so many triangles.
+    pub fn surface_bytes_for(triangles: usize) -> u64 {
+        Bvh::bytes_for(triangles)
     }
 }
 

@@ -48,7 +48,8 @@ impl Stalling {
         let device = crate::device::registry::Registry::builtin();
         let device = device.open("ideal-6dof", &Default::default()).unwrap();
         // What `run` configures by default.
-        let config = ServoConfig { lease: crate::config::Config::default().control.lease_s, ..Default::default() };
+        let config =
+            ServoConfig { lease: crate::config::Config::default().control.lease_s, ..Default::default() };
         let (handle, end) = channel(config);
         let mut servo = crate::servo::run::VirtualServo::new(end, device);
         state.attach(Box::new(handle));

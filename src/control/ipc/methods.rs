@@ -1,6 +1,7 @@
 //! The methods that change no scene.
 
 use super::{Connection, need};
+use crate::config::source::number;
 use crate::control::bridge::{Request, arming};
 use crate::control::motion;
 use crate::protocol::messages::{
@@ -30,12 +31,6 @@ fn within(field: &str, x: f64, lo: f64, hi: f64, unit: &str) -> Result<f64, RpcE
     }
     let text = format!("{field} = {} is outside {lo} to {hi} {unit}", number(x));
     Err(RpcError::new(codes::INVALID_PARAMS, text).field(field))
-}
-
-/// A number for people: no hundreds of digits.
-fn number(x: f64) -> String {
-    let plain = x == 0.0 || (1e-4..1e9).contains(&x.abs());
-    if plain { x.to_string() } else { format!("{x:e}") }
 }
 
 impl Connection {

@@ -1,6 +1,7 @@
 //! Edits from the wire to edits of the model.
 
 use super::source::Reading;
+use crate::config::source::number;
 use crate::geometry::import::Unit;
 use crate::geometry::pose::Vec3;
 use crate::geometry::{Pose, field::build::FieldParams, field::build::Resolution as FieldResolution};
@@ -38,11 +39,11 @@ pub fn reading(edit: &Wire) -> Result<Option<Reading<'_>>, RpcError> {
     };
     let scale = scale.unwrap_or(1.0);
     if !(1e-9..=1e9).contains(&scale) {
-        return Err(bad("scale", format!("{scale} is outside 1e-9 to 1e9")));
+        return Err(bad("scale", format!("{} is outside 1e-9 to 1e9", number(scale))));
     }
     let weld = weld_tolerance.unwrap_or(0.0);
     if !(0.0..=1.0).contains(&weld) {
-        return Err(bad("weld_tolerance", format!("{weld} is outside 0 to 1 m")));
+        return Err(bad("weld_tolerance", format!("{} is outside 0 to 1 m", number(weld))));
     }
     Ok(Some(Reading {
         label: name,

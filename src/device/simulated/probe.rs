@@ -322,15 +322,7 @@ impl Emergency for Probe {
         // SAFETY: mmap by number, without the library's wrapper: async-signal-safe. It replaces exactly our own mapping,
         // which stays mapped at the same place with the same rights; the atomics in it read zero from now on.
         let got = unsafe {
-            libc::syscall(
-                libc::SYS_mmap,
-                start,
-                PAGE,
-                libc::PROT_READ | libc::PROT_WRITE,
-                flags,
-                -1,
-                0,
-            )
+            libc::syscall(libc::SYS_mmap, start, PAGE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
         };
         got == start as libc::c_long
     }

@@ -185,3 +185,20 @@ fn rays_leave_and_enter_a_box_where_they_should() {
     assert_eq!(hit(0.25, 1e3, -1.0), None, "no way in from inside");
     assert_eq!(hit(2.0, 1e3, 1.0), None, "behind the ray");
 }
+
+/// The estimate that the memory cap counts with: never below, and of the same order.
+#[test]
+fn the_memory_of_a_tree_is_estimated_from_above() {
+    for mesh in [
+        shapes::cuboid(Vec3::repeat(1.0)),
+        shapes::icosphere(1.0, 3),
+        shapes::icosphere(1.0, 6),
+        shapes::torus(0.06, 0.02, 640, 3),
+        shapes::keyed_hole(&shapes::HoleShape::default()),
+    ] {
+        let (n, tree) = (mesh.triangles.len(), Bvh::build(&mesh));
+        let (real, most) = (tree.bytes(), Bvh::bytes_for(n));
+        assert!(real <= most && most < 3 * real + 8192, "{n} triangles: {real} of {most} bytes");
+        assert!(real >= 72 * n as u64, "three corners of three f64 each");
+    }
+}

@@ -13,7 +13,7 @@ use crate::geometry::bvh::Bvh;
 use crate::geometry::winding::Winding;
 use crate::geometry::{Point, TriMesh};
 use grid::{Blocks, Grid};
-pub use grid::{Needs, needs};
+pub use grid::{Needs, needs, plan};
 use meter::Meter;
 use rim::Rim;
 

@@ -193,6 +193,24 @@ pub fn import(
     })
 }
 
+/// A number of things, with the right form of the noun.
+pub(crate) fn count(n: usize, noun: &str) -> String {
+    match (n, noun.strip_suffix("ex")) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) => format!("{n} {stem}ices"),
+        _ => format!("{n} {noun}s"),
+    }
+}
+
+/// A size with six digits, in powers of ten where it is small or large; 0 is 0.
+pub(crate) fn sized(x: f64) -> String {
+    if x == 0.0 || (1e-4..1e7).contains(&x.abs()) {
+        let text = format!("{x:.6}");
+        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    format!("{x:.5e}")
+}
+
 fn read(bytes: &[u8], format: Format, options: &ImportOptions) -> Result<Imported, Fault> {
     options.check()?;
     let mut soup = Soup::new(options);
@@ -204,9 +222,24 @@ fn read(bytes: &[u8], format: Format, options: &ImportOptions) -> Result<Importe
         Format::Obj => obj::parse(bytes, &mut soup)?,
         Format::Ply => ply::parse(bytes, &mut soup)?,
     }
+    if let Some(first) = soup.first_short {
+        let n = soup.short_faces;
+        soup.accept(format!(
+            "{} of fewer than three corners left out, the first in {first}",
+            count(n, "face")
+        ));
+    }
+    let nuls = bytes.iter().filter(|b| **b == 0).count();
+    if nuls > 0 && soup.is_text() && !soup.faces.is_empty() {
+        let line = 1 + bytes.iter().take_while(|b| **b != 0).filter(|b| **b == b'\n').count();
+        let what = count(nuls, "byte");
+        soup.accept(format!(
+            "{what} of value 0 taken as blanks, the first in line {line}; is the file damaged?"
+        ));
+    }
     if soup.faces.is_empty() {
         let n = soup.vertices.len();
-        return Err(Fault::new(Place::Mesh, format!("the file has no faces ({n} vertices)")));
+        return Err(Fault::new(Place::Mesh, format!("the file has no faces ({})", count(n, "vertex"))));
     }
     let (mesh, report) = repaired(soup, options)?;
     if options.strict
@@ -254,7 +287,7 @@ fn repaired(soup: Soup, options: &ImportOptions) -> Result<(TriMesh, ImportRepor
     if diagonal < MIN_EXTENT {
         return Err(Fault::new(
             Place::Mesh,
-            format!("the mesh is only {diagonal:e} m large; is the unit or scale right?"),
+            format!("the mesh is only {} m large; is the unit or scale right?", sized(diagonal)),
         ));
     }
     if options.weld_tolerance > 0.0 {
@@ -274,7 +307,7 @@ fn repaired(soup: Soup, options: &ImportOptions) -> Result<(TriMesh, ImportRepor
     if mesh.triangles.is_empty() {
         return Err(Fault::new(
             Place::Mesh,
-            format!("no triangle with an area is left of {} faces", report.file_faces),
+            format!("no triangle with an area is left of {}", count(report.file_faces, "face")),
         ));
     }
 

@@ -42,7 +42,15 @@ pub(super) fn parse(bytes: &[u8], soup: &mut Soup) -> Result<(), Fault> {
         let Some(keyword) = rest.next() else { continue };
         match keyword {
             b"v" => vertex(rest, first.number, soup)?,
-            b"f" | b"fo" => face(rest, first.number, soup)?,
+            b"f" | b"fo" => {
+                let before = soup.short_faces;
+                face(rest, first.number, soup)?;
+                let cut = lines.consumed() == bytes.len() && !matches!(bytes.last(), Some(b'\n' | b'\r'));
+                if soup.short_faces > before && cut {
+                    let cause = "the file ends inside this face: it is cut";
+                    return Err(Fault::new(Place::Line(first.number), cause));
+                }
+            }
             k if PASSED.contains(&k) => {}
             k => {
                 let name = shown(k);
@@ -65,7 +73,8 @@ pub(super) fn parse(bytes: &[u8], soup: &mut Soup) -> Result<(), Fault> {
         }
     }
     for (name, line, n) in dropped {
-        soup.accept(format!("{n} statement(s) {name} not understood and dropped, the first in line {line}"));
+        let what = super::count(n, "statement");
+        soup.accept(format!("{what} {name} not understood and dropped, the first in line {line}"));
     }
     soup.check_indices(1)
 }

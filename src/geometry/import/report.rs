@@ -1,5 +1,6 @@
 //! What an import found and did.
 
+use super::count;
 use crate::geometry::Point;
 use nalgebra::Matrix3;
 use serde::{Serialize, Serializer};
@@ -148,15 +149,15 @@ impl ImportReport {
     /// Repairs that were made, in words; empty when the file was sound.
     pub fn repairs(&self) -> Vec<String> {
         let mut list = Vec::new();
-        let mut add = |n: usize, what: &str| {
+        let mut add = |n: usize, noun: &str, what: &str| {
             if n > 0 {
-                list.push(format!("{n} {what}"));
+                list.push(format!("{} {what}", count(n, noun)));
             }
         };
-        add(self.welded_near, "vertices merged within the tolerance");
-        add(self.degenerate_faces, "faces without area removed");
-        add(self.duplicate_faces, "duplicate faces removed");
-        add(self.flipped, "triangles turned to wind alike and outwards");
+        add(self.welded_near, "vertex", "merged within the tolerance");
+        add(self.degenerate_faces, "face", "without area removed");
+        add(self.duplicate_faces, "duplicate face", "removed");
+        add(self.flipped, "triangle", "turned to wind alike and outwards");
         list.extend(self.notes.iter().cloned());
         list
     }
@@ -164,16 +165,16 @@ impl ImportReport {
     /// What is left that makes inside and outside uncertain, in words.
     pub fn defects(&self) -> Vec<String> {
         let mut list = Vec::new();
-        let mut add = |n: usize, what: &str| {
+        let mut add = |n: usize, noun: &str, what: &str| {
             if n > 0 {
-                list.push(format!("{n} {what}"));
+                list.push(format!("{} {what}", count(n, noun)).trim_end().to_owned());
             }
         };
-        add(self.open_edges, "open edges");
-        add(self.non_manifold_edges, "edges with more than two triangles");
-        add(self.unorientable_edges, "edges without a consistent winding");
-        add(self.crossing_polygons, "polygons that cross themselves");
-        add(self.unexamined_shells, "shells whose nesting was not examined");
+        add(self.open_edges, "open edge", "");
+        add(self.non_manifold_edges, "edge", "with more than two triangles");
+        add(self.unorientable_edges, "edge", "without a consistent winding");
+        add(self.crossing_polygons, "polygon", "with an outline that crosses itself");
+        add(self.unexamined_shells, "shell", "whose nesting was not examined");
         list
     }
 
@@ -190,10 +191,9 @@ impl fmt::Display for ImportReport {
         let mut line = |name: &str, value: String| writeln!(f, "{name:<22} {value}");
         line(
             "file",
-            format!(
-                "{} vertices, {} faces, {} triangles",
-                self.file_vertices, self.file_faces, self.file_triangles
-            ),
+            [(self.file_vertices, "vertex"), (self.file_faces, "face"), (self.file_triangles, "triangle")]
+                .map(|(n, noun)| count(n, noun))
+                .join(", "),
         )?;
         line(
             "  edges as found",
@@ -215,7 +215,7 @@ impl fmt::Display for ImportReport {
         if self.mirrored {
             line("  mirrored", "the scale mirrors; the winding was turned with it".into())?;
         }
-        line("mesh", format!("{} vertices, {} triangles", self.vertices, self.triangles))?;
+        line("mesh", format!("{}, {}", count(self.vertices, "vertex"), count(self.triangles, "triangle")))?;
         line(
             "  welded",
             format!(
@@ -230,7 +230,10 @@ impl fmt::Display for ImportReport {
                 self.degenerate_faces, self.needles_turned, self.duplicate_faces
             ),
         )?;
-        line("  turned", format!("{} triangles, {} whole shells", self.flipped, self.flipped_shells))?;
+        line(
+            "  turned",
+            format!("{}, {}", count(self.flipped, "triangle"), count(self.flipped_shells, "whole shell")),
+        )?;
         line(
             "  components",
             format!(
@@ -247,7 +250,7 @@ impl fmt::Display for ImportReport {
             line("  crossing polygons", self.crossing_polygons.to_string())?;
         }
         if self.unexamined_shells > 0 {
-            line("  not examined", format!("{} shells, by their volume alone", self.unexamined_shells))?;
+            line("  not examined", format!("{}, by volume alone", count(self.unexamined_shells, "shell")))?;
         }
         line("  closed", if self.closed { "yes" } else { "no: inside is estimated near holes" }.into())?;
         for note in &self.notes {
@@ -269,22 +272,23 @@ impl fmt::Display for ImportReport {
                 mm(hi.z)
             ),
         )?;
-        line("area", format!("{:.6e} m^2", self.area))?;
-        line("signed volume", format!("{:.9e} m^3", self.signed_volume))?;
+        let e = |x: f64, digits: usize| if x == 0.0 { "0".into() } else { format!("{x:.digits$e}") };
+        line("area", format!("{} m^2", e(self.area, 6)))?;
+        line("signed volume", format!("{} m^3", e(self.signed_volume, 9)))?;
         let certainty = match (self.solid_error, self.volumes_differ()) {
             (0.0, _) => "no overlap found".into(),
             (e, true) => format!("+- {e:.1e}; differs: shells overlap or the surface is open"),
             (e, false) => format!("+- {e:.1e}"),
         };
-        line("solid volume", format!("{:.9e} m^3 ({certainty})", self.solid_volume))?;
+        line("solid volume", format!("{} m^3 ({certainty})", e(self.solid_volume, 9)))?;
         let c = self.centroid;
         line("centroid", format!("({:.6} {:.6} {:.6}) mm", mm(c.x), mm(c.y), mm(c.z)))?;
         let i = &self.inertia;
         line(
             "inertia at 1 kg/m^3",
-            format!("xx {:.6e}, yy {:.6e}, zz {:.6e} kg m^2", i[(0, 0)], i[(1, 1)], i[(2, 2)]),
+            format!("xx {}, yy {}, zz {} kg m^2", e(i[(0, 0)], 6), e(i[(1, 1)], 6), e(i[(2, 2)], 6)),
         )?;
-        line("", format!("xy {:.6e}, xz {:.6e}, yz {:.6e}", i[(0, 1)], i[(0, 2)], i[(1, 2)]))
+        line("", format!("xy {}, xz {}, yz {}", e(i[(0, 1)], 6), e(i[(0, 2)], 6), e(i[(1, 2)], 6)))
     }
 }
 

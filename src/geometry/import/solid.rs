@@ -5,7 +5,7 @@
 //! plus the integral of [w > 1/2] - w, which vanishes except where shells overlap: only that part is sampled, and
 //! a clean mesh keeps its exact volume. An open mesh has no exact integral; there [w > 1/2] itself is sampled.
 
-use crate::geometry::mass::MassProperties;
+use crate::geometry::mass::{MassProperties, mass_properties};
 use crate::geometry::winding::{self, Winding};
 use crate::geometry::{Point, TriMesh, Vec3};
 use nalgebra::{Matrix3, SMatrix};
@@ -22,9 +22,15 @@ const PARTS: u32 = 2;
 
 /// The tree works in `f32` on a mesh of about unit size: a point this near to the surface, as a fraction of the box, may be
 /// taken for one on its other side.
-const BLUR: f64 = 1.0 / (1 << 22) as f64;
-/// Up to so many triangles the winding number is summed in `f64` where the tree is too coarse for the body.
+const BLUR: f64 = 1.0 / (1 << 20) as f64;
+/// Up to so many triangles the winding number is summed in `f64` where the tree is too coarse for the body ...
 const EXACT: usize = 500;
+/// ... which blurs like this: the denominator of the solid angle cancels to about the square of the distance.
+const BLUR_EXACT: f64 = 4e-8;
+/// Farther from one half than this at its corners and middle, the winding number is on that side in a whole empty cell.
+const CLEAR: f64 = 0.1;
+/// The winding number of a closed mesh is whole. One farther from it than this was not computed well.
+const WHOLE: f64 = 0.05;
 
 /// The solid's moments.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,25 +102,88 @@ pub(super) fn measure(
     let unsampled =
         Solid { volume: signed.volume, error: 0.0, centroid: signed.centroid, inertia: signed.inertia };
     let Some((low, high)) = mesh.bounds() else { return unsampled };
-    let blur = signed.area * (high - low).amax() * BLUR;
-    let thin = blur > 1e-4 * signed.volume.abs();
+    let stretch = if closed { to_cube(&low, &high) } else { Vec3::repeat(1.0) };
+    if stretch == Vec3::repeat(1.0) {
+        return measure_here(mesh, shell, closed, signed, levels);
+    }
+    // How often a closed surface surrounds a point does not change when the axes are stretched, so that a needle or a plate
+    // along them is measured as a compact body.
+    let put = |p: &Point| Point::from(p.coords.component_mul(&stretch));
+    let cube =
+        TriMesh { vertices: mesh.vertices.iter().map(put).collect(), triangles: mesh.triangles.clone() };
+    let factor = stretch.product();
+    let there = mass_properties(&cube);
+    let got = measure_here(&cube, shell, closed, &there, levels);
+    if got.error == 0.0 {
+        return unsampled;
+    }
+    let back = stretch.map(|s| 1.0 / s);
+    let covariance = Matrix3::identity() * (got.inertia.trace() / 2.0) - got.inertia;
+    let covariance = covariance.component_mul(&(back * back.transpose())) / factor;
+    Solid {
+        volume: got.volume / factor,
+        error: got.error / factor,
+        centroid: Point::from(got.centroid.coords.component_mul(&back)),
+        inertia: Matrix3::identity() * covariance.trace() - covariance,
+    }
+}
+
+/// Factors that make the box a cube; 1 for a box that is nearly one, or has no thickness.
+fn to_cube(low: &Point, high: &Point) -> Vec3 {
+    let size = high - low;
+    if size.amin() <= 0.0 || size.amax() < 100.0 * size.amin() {
+        return Vec3::repeat(1.0);
+    }
+    size.map(|s| size.amax() / s)
+}
+
+fn measure_here(mesh: &TriMesh, shell: &[u32], closed: bool, signed: &MassProperties, levels: u32) -> Solid {
+    let unsampled =
+        Solid { volume: signed.volume, error: 0.0, centroid: signed.centroid, inertia: signed.inertia };
+    let Some((low, high)) = mesh.bounds() else { return unsampled };
+    let skin = signed.area * (high - low).amax();
+    let thin = skin * BLUR > 1e-4 * signed.volume.abs();
     let exact = thin && mesh.triangles.len() <= EXACT;
+    // Near one surface 0 may be taken for 1, which changes nothing; only where two are as near to each other as that.
+    let blur = match (thin, exact) {
+        (false, _) => 0.0,
+        (true, false) => skin * BLUR,
+        (true, true) => skin * BLUR_EXACT,
+    };
     let middle = nalgebra::center(&low, &high);
     let levels = levels.min(DEEPEST);
-    let mut job = Job { mesh, winding: Winding::build(mesh), shell, closed, levels, deeper: 0, exact, middle };
+    let mut job =
+        Job { mesh, winding: Winding::build(mesh), shell, closed, levels, deeper: 0, exact, middle };
     let all: Vec<u32> = (0..mesh.triangles.len() as u32).collect();
     let common = job.common_cells(low, high, &all, 0);
     // A surface passes through about four of the eight parts of a cell.
     let samples = |deeper: u32| common.saturating_mul(4_usize.pow(deeper) * PARTS.pow(3) as usize);
     job.deeper = (0..=DEEPER).rev().find(|d| samples(*d) <= BUDGET).unwrap_or(0);
-    let (sum, variance) = job.cell(low, high, &all, 0, 1);
-    if closed && sum == Moments::zeros() {
+    let Share { moments: sum, variance, doubt } = job.cell(low, high, &all, 0, 1);
+    // Where shells come together that are thinner than the finest cells, samples may all miss what they share.
+    let finest = (high - low).amax() / 2_f64.powi((levels + job.deeper) as i32);
+    let missed = if common > 0 && finest > 2.0 * signed.volume.abs() / signed.area {
+        0.5 * signed.volume.abs()
+    } else {
+        0.0
+    };
+    if closed && sum == Moments::zeros() && variance == 0.0 && doubt + missed == 0.0 {
         return unsampled;
     }
     let total = if closed { of_mass(signed, &middle) + sum } else { sum };
-    let error = variance.sqrt() + if exact { 0.0 } else { blur };
+    let error = variance.sqrt() + doubt + missed + blur;
     let (centroid, inertia) = to_mass(&total, &middle).unwrap_or((signed.centroid, signed.inertia));
     Solid { volume: total[(0, 0)], error, centroid, inertia }
+}
+
+/// What a part of the box adds.
+#[derive(Clone, Copy, Default)]
+struct Share {
+    moments: Moments,
+    /// Of the volume.
+    variance: f64,
+    /// Volume in which the winding number could not be computed well.
+    doubt: f64,
 }
 
 struct Job<'a> {
@@ -132,17 +201,19 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Moments of the integrand over a cell and the variance of their volume. `name` numbers the cell, so that samples repeat from run to run.
-    fn cell(&self, low: Point, high: Point, triangles: &[u32], depth: u32, name: u64) -> (Moments, f64) {
+    /// What a cell adds. `name` numbers the cell, so that samples repeat from run to run.
+    fn cell(&self, low: Point, high: Point, triangles: &[u32], depth: u32, name: u64) -> Share {
         let size = high - low;
         let volume = size.x * size.y * size.z;
         if volume <= 0.0 {
-            return (Moments::zeros(), 0.0);
+            return Share::default();
         }
-        if triangles.is_empty() {
+        if triangles.is_empty() && (self.closed || self.is_even(&low, &size)) {
             let middle = nalgebra::center(&low, &high);
-            let g = self.integrand(&middle);
-            return (if g == 0.0 { Moments::zeros() } else { of_box(&(middle - self.middle), &size) * g }, 0.0);
+            let (g, sure) = self.integrand(&middle);
+            let moments =
+                if g == 0.0 { Moments::zeros() } else { of_box(&(middle - self.middle), &size) * g };
+            return Share { moments, variance: 0.0, doubt: if sure { 0.0 } else { volume } };
         }
         if depth >= self.levels && (depth >= self.levels + self.deeper || !self.several(triangles)) {
             return self.sample(low, size, volume, name);
@@ -152,9 +223,23 @@ impl Job<'_> {
             self.cell(lo, hi, &inside, depth + 1, name * 8 + k)
         };
         // Collected in order before summing: the same bits whatever the number of threads.
-        let parts: Vec<(Moments, f64)> =
+        let parts: Vec<Share> =
             if depth < 3 { (0..8).into_par_iter().map(child).collect() } else { (0..8).map(child).collect() };
-        parts.iter().fold((Moments::zeros(), 0.0), |s, p| (s.0 + p.0, s.1 + p.1))
+        parts.iter().fold(Share::default(), |s, p| Share {
+            moments: s.moments + p.moments,
+            variance: s.variance + p.variance,
+            doubt: s.doubt + p.doubt,
+        })
+    }
+
+    /// The surface that the winding number puts over a hole of an open mesh, where no triangle is, stays clear of this cell.
+    fn is_even(&self, low: &Point, size: &Vec3) -> bool {
+        let corners = (0..8_u32).map(|k| Vec3::from_fn(|i, _| f64::from(k >> i & 1)));
+        let mut at = corners
+            .chain([Vec3::repeat(0.5)])
+            .map(|c| self.winding.number(&(low + size.component_mul(&c))) - 0.5);
+        let first = at.next().unwrap_or(0.0);
+        first.abs() > CLEAR && at.all(|w| w.abs() > CLEAR && (w > 0.0) == (first > 0.0))
     }
 
     /// Number of cells of the last regular level that hold triangles of several shells.
@@ -198,16 +283,17 @@ impl Job<'_> {
         normal.dot(&(low + half - a)).abs() <= reach * (1.0 + 1e-12)
     }
 
-    fn sample(&self, low: Point, size: Vec3, volume: f64, name: u64) -> (Moments, f64) {
+    fn sample(&self, low: Point, size: Vec3, volume: f64, name: u64) -> Share {
         let n = PARTS.pow(3);
-        let (mut sum, mut squares) = (Moments::zeros(), 0.0);
+        let (mut sum, mut squares, mut unsure) = (Moments::zeros(), 0.0, 0.0);
         for k in 0..n {
             let part = [k % PARTS, k / PARTS % PARTS, k / PARTS / PARTS];
             let at = Vec3::from_fn(|i, _| {
                 let jitter = unit(name.wrapping_mul(64).wrapping_add(u64::from(k * 3) + i as u64));
                 size[i] * (f64::from(part[i]) + jitter) / f64::from(PARTS)
             });
-            let g = self.integrand(&(low + at));
+            let (g, sure) = self.integrand(&(low + at));
+            unsure += f64::from(u8::from(!sure));
             if g != 0.0 {
                 let x = (low + at - self.middle).push_as_first();
                 sum += x * x.transpose() * g;
@@ -217,17 +303,19 @@ impl Job<'_> {
         let n = f64::from(n);
         let mean = sum / n;
         let spread = (squares / n - mean[(0, 0)] * mean[(0, 0)]).max(0.0);
-        (mean * volume, spread * volume * volume / (n - 1.0))
+        let variance = spread * volume * volume / (n - 1.0);
+        Share { moments: mean * volume, variance, doubt: unsure / n * volume }
     }
 
-    fn integrand(&self, p: &Point) -> f64 {
+    /// The integrand, and whether it could be computed.
+    fn integrand(&self, p: &Point) -> (f64, bool) {
         let w = if self.exact { winding::exact(self.mesh, p) } else { self.winding.number(p) };
         if self.closed {
             // Whole but for the tree's error of some thousandths.
-            let w = w.round();
-            return f64::from(u8::from(w > 0.5)) - w;
+            let whole = w.round();
+            return (f64::from(u8::from(whole > 0.5)) - whole, (w - whole).abs() < WHOLE);
         }
-        f64::from(u8::from(w > 0.5))
+        (f64::from(u8::from(w > 0.5)), true)
     }
 }
 

@@ -54,6 +54,8 @@ pub(super) struct Soup {
     pub contradicting_normals: usize,
     /// Faces of fewer than three corners, left out.
     pub short_faces: usize,
+    /// Where the first of them stands.
+    pub first_short: Option<Place>,
     /// Places of faces are lines, not bytes.
     lines: bool,
     /// Metres per file unit along each axis.
@@ -74,6 +76,7 @@ impl Soup {
             lenient: Vec::new(),
             contradicting_normals: 0,
             short_faces: 0,
+            first_short: None,
             lines: true,
             scale: options.metres_per_axis().into(),
             max_extent: options.max_extent,
@@ -143,6 +146,7 @@ impl Soup {
         if n < 3 {
             self.corners.truncate(begin);
             self.short_faces += 1;
+            self.first_short.get_or_insert(place);
             return Ok(());
         }
         if n > self.max_corners {
@@ -177,6 +181,11 @@ impl Soup {
         if self.lenient.len() < 20 {
             self.lenient.push(note);
         }
+    }
+
+    /// True when the file was text: its faces stand in lines.
+    pub fn is_text(&self) -> bool {
+        self.lines
     }
 
     /// Where a face stands.

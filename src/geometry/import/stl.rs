@@ -20,6 +20,10 @@ pub(super) fn parse(bytes: &[u8], soup: &mut Soup) -> Result<(), Fault> {
     if looks_ascii(bytes) {
         return ascii(bytes, soup);
     }
+    if matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [b's', 0, b'o', 0, ..] | [0, b's', 0, b'o', ..])
+    {
+        return Err(Fault::new(Place::Byte(0), "the file is UTF-16 text; save it as ASCII or UTF-8"));
+    }
     let Some(n) = declared else {
         return Err(Fault::new(
             Place::Byte(bytes.len() as u64),
@@ -55,12 +59,16 @@ pub(super) fn parse(bytes: &[u8], soup: &mut Soup) -> Result<(), Fault> {
     binary(&bytes[..bytes.len() - extra], n, soup)
 }
 
-/// Begins with "solid" and has a facet or an end: a binary header that only begins with "solid" has neither.
+/// Begins with "solid" and has a facet or an end, near the beginning or after the line of the name, however long that is: a
+/// binary header that only begins with "solid" has neither.
 fn looks_ascii(bytes: &[u8]) -> bool {
     let text = text::trimmed(bytes);
     let starts = text.get(..5).is_some_and(|w| w.eq_ignore_ascii_case(b"solid"));
-    let has =
-        |word: &[u8]| text[..text.len().min(4096)].windows(word.len()).any(|w| w.eq_ignore_ascii_case(word));
+    let named = text.iter().position(|b| matches!(b, b'\n' | b'\r')).unwrap_or(text.len());
+    let has = |word: &[u8]| {
+        let near = |from: usize| &text[from..text.len().min(from + 4096)];
+        [near(0), near(named)].iter().any(|t| t.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word)))
+    };
     starts && (has(b"facet") || has(b"endsolid")) && !text[..text.len().min(512)].contains(&0)
 }
 

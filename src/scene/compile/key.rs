@@ -1,9 +1,10 @@
 //! Cache keys and size estimates.
 
 use super::Want;
+use crate::contact::ist::Solid;
 use crate::geometry::Vec3;
 use crate::geometry::field::build::{self, FieldParams, Needs, Resolution};
-use crate::scene::model::{GeometryDef, Method, ToolDef, ToolGeometry};
+use crate::scene::model::{GeometryDef, Method, SourceMesh, ToolDef, ToolGeometry};
 
 /// Working memory for a point of a shell: ten candidates and their neighbourhoods, in vectors that grow.
 const SAMPLING: u64 = 8000;
@@ -13,6 +14,9 @@ const SPHERE: u64 = 112;
 
 /// Working memory for a sphere: the distance grid, its cells and the parts that are cut.
 const PACKING: u64 = 1500;
+
+/// Working memory for a triangle of a tool of spheres: its copies, its places in trees, its edges.
+const SURFACE: u64 = 900;
 
 /// Everything that decides a field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +53,8 @@ pub(super) struct ToolKey {
     scale: [u64; 3],
     count: u32,
     of: Elements,
+    /// Triangles of the mesh, which follow from it.
+    triangles: usize,
 }
 
 /// What a tool is made of.
@@ -64,29 +70,37 @@ impl ToolKey {
         match &def.geometry {
             ToolGeometry::Sphere(_) => None,
             ToolGeometry::Mesh { mesh, scale, points } => {
-                Some(Self { mesh: mesh.hash, scale: bits(scale), count: *points, of: Elements::Points })
+                Some(Self::new(mesh, scale, *points, Elements::Points))
             }
             ToolGeometry::Spheres { mesh, scale, spheres } => {
-                Some(Self { mesh: mesh.hash, scale: bits(scale), count: *spheres, of: Elements::Spheres })
+                Some(Self::new(mesh, scale, *spheres, Elements::Spheres))
             }
         }
+    }
+
+    fn new(mesh: &SourceMesh, scale: &Vec3, count: u32, of: Elements) -> Self {
+        Self { mesh: mesh.hash, scale: bits(scale), count, of, triangles: mesh.mesh.triangles.len() }
+    }
+
+    /// True when the objects' surfaces are held beside their fields.
+    pub(super) fn needs_solids(&self) -> bool {
+        self.of == Elements::Spheres
     }
 
     /// Estimate of the finished structure, bytes.
     pub(super) fn bytes(&self) -> u64 {
         match self.of {
             Elements::Points => super::store::shell_bytes(self.count as usize),
-            Elements::Spheres => SPHERE * u64::from(self.count),
+            Elements::Spheres => SPHERE * u64::from(self.count) + Solid::surface_bytes_for(self.triangles),
         }
     }
 
     /// Estimate of what its build takes beside it, bytes.
     pub(super) fn working(&self) -> u64 {
-        let each = match self.of {
-            Elements::Points => SAMPLING,
-            Elements::Spheres => PACKING,
-        };
-        each * u64::from(self.count)
+        match self.of {
+            Elements::Points => SAMPLING * u64::from(self.count),
+            Elements::Spheres => PACKING * u64::from(self.count) + SURFACE * self.triangles as u64,
+        }
     }
 }
 

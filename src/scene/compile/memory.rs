@@ -2,6 +2,7 @@
 
 use super::key::{self, ToolKey};
 use super::{CompileError, Compiler, Wanted};
+use crate::contact::ist::Solid;
 use crate::scene::model::Scene;
 
 /// Memory set aside for a build; given back when dropped.
@@ -28,12 +29,21 @@ impl Compiler {
         let mut store = self.store();
         let new_tool = tool.filter(|key| store.shape(key).is_none());
         let stays = scene.mesh_bytes().saturating_add(tool.map_or(0, ToolKey::bytes));
+        let solids = tool.is_some_and(ToolKey::needs_solids);
         let (mut fields, mut missing) = (0u64, 0u64);
         // One thing is built after the other.
         let mut working = new_tool.map_or(0, ToolKey::working);
         let mut largest = (0, String::from("the meshes themselves"));
         for (key, want) in wanted {
-            let bytes = match store.peek(key) {
+            let found = store.peek(key);
+            // The surface comes with the first tool of spheres and stays.
+            let surface = match found {
+                Some(built) if !solids || built.solid.get().is_some() => 0,
+                None if !solids => 0,
+                _ => Solid::surface_bytes_for(want.def.mesh.mesh.triangles.len()),
+            };
+            missing = missing.saturating_add(surface);
+            let bytes = match found {
                 Some(built) => built.bytes(),
                 None => {
                     let needs = key::needs(want);
@@ -42,6 +52,7 @@ impl Compiler {
                     needs.field
                 }
             };
+            let bytes = bytes.saturating_add(surface);
             fields = fields.saturating_add(bytes);
             if bytes > largest.0 {
                 let (id, label) = (want.def.meta.id, &want.def.mesh.label);

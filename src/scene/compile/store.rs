@@ -50,8 +50,9 @@ impl Built {
         Some(self.solid.get_or_init(|| Arc::new(solid)).clone())
     }
 
+    /// Of the field, and of the surface where that is held too.
     pub(super) fn bytes(&self) -> u64 {
-        self.field.bytes()
+        self.field.bytes() + self.solid.get().map_or(0, |s| s.surface_bytes())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Generated shapes of a scene file. Ranges keep any file from asking for more triangles than memory holds.
 
-use crate::config::source::{SourceError, Table, closest};
+use crate::config::source::{SourceError, Table, closest, number};
 use crate::geometry::shapes::{
     HoleShape, PinShape, cuboid, cylinder, hollow_sphere, icosphere, keyed_hole, keyed_pin, torus,
 };
@@ -20,9 +20,10 @@ pub(super) fn read(t: &Table<'_>, shape: &str) -> Result<TriMesh, SourceError> {
         "cuboid" => {
             let size: [f64; 3] = t.req("size_m")?;
             if let Some(bad) = size.iter().find(|s| !LENGTH.contains(s)) {
-                return Err(
-                    t.error("size_m", format!("{bad} is outside {} to {}", LENGTH.start(), LENGTH.end()))
-                );
+                return Err(t.error(
+                    "size_m",
+                    format!("{} is outside {} to {}", number(*bad), LENGTH.start(), LENGTH.end()),
+                ));
             }
             cuboid(Vec3::from(size))
         }

@@ -2,6 +2,7 @@
 
 use super::parts::Meta;
 use super::{EditError, EditErrorKind, Ref, Scene};
+use crate::config::source::number;
 use crate::contact::Material;
 use crate::geometry::pose::{finite, pose_is_finite};
 use crate::geometry::{Pose, Vec3};
@@ -94,7 +95,7 @@ pub(super) fn within(
     if value >= lo && value <= hi {
         return Ok(value);
     }
-    Err(invalid(field, format!("{value} is outside {lo} to {hi}{unit}")))
+    Err(invalid(field, format!("{} is outside {lo} to {hi}{unit}", number(value))))
 }
 
 pub(super) fn check_material(m: &Material) -> Result<(), EditError> {

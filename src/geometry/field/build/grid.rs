@@ -125,6 +125,12 @@ pub struct Needs {
     pub working: u64,
 }
 
+/// Edge of a cell (m) and nodes along x, y, z of the field of a mesh with a box of that size (m).
+pub fn plan(size: &Vec3, params: &FieldParams) -> (f64, [u64; 3]) {
+    let cell = cell(size, params);
+    (cell, nodes_along(size, cell, params.padding).map(|n| n as u64))
+}
+
 /// An upper estimate of what the field of a mesh takes, from the size of its box (m) and its triangles.
 pub fn needs(size: &Vec3, triangles: usize, params: &FieldParams) -> Needs {
     // One node more for the rounding of a scaled box.

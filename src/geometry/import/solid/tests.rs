@@ -99,22 +99,40 @@ fn an_open_body_has_the_moments_of_what_is_called_solid() {
     assert!((got.inertia[(2, 2)] - 0.4 * half).abs() < 0.02 * 0.4 * half, "{got:?}");
 }
 
-/// A needle far thinner than the tree's numbers resolve, bent into a closed body and one that overlaps itself.
+/// Needles far thinner than the tree's numbers resolve, along an axis and askew, sound and overlapping.
 #[test]
 fn the_error_of_a_needle_holds() {
-    for thin in [1e-3, 1e-6, 1e-9] {
+    let askew = nalgebra::Rotation3::from_euler_angles(0.3, 0.4, 0.5);
+    for (thin, turned) in
+        [(1e-3, false), (1e-6, false), (1e-9, false), (1e-3, true), (1e-6, true), (1e-8, true)]
+    {
+        let turn = |mut m: TriMesh| {
+            if turned {
+                m.vertices.iter_mut().for_each(|v| *v = askew * *v);
+            }
+            m
+        };
         let needle = shapes::cuboid(Vec3::new(1.0, thin, thin));
-        let got = run(&needle, true);
-        let volume = thin * thin;
-        assert!((got.volume - volume).abs() <= 4.0 * got.error + 1e-9 * volume, "{thin}: {got:?}");
-        assert!(got.error < 1e-3 * volume, "{thin}: {got:?}");
-        let two = with(needle.clone(), needle, Vec3::new(0.25, 0.0, 0.0));
-        let got = run(&two, true);
-        assert!((got.volume - 1.25 * volume).abs() <= 4.0 * got.error, "{thin}: {got:?}");
+        // Turned, its corners are rounded.
+        let volume = mass_properties(&turn(needle.clone())).volume;
+        let got = run(&turn(needle.clone()), true);
+        assert!((got.volume - volume).abs() <= 4.0 * got.error, "{thin} {turned}: {got:?}");
+        if !turned {
+            assert_eq!(got.error, 0.0, "{thin}: {got:?}");
+        }
+        let got = run(&turn(with(needle.clone(), needle, Vec3::new(0.25, 0.0, 0.0))), true);
+        let truth = 1.25 * thin * thin;
+        assert!((got.volume - truth).abs() <= 4.0 * got.error + 1e-4 * truth, "{thin} {turned}: {got:?}");
+        if !turned {
+            // A bar of 1.25 about x = 0.125: m L^2 / 12 across.
+            let across = 1.25_f64.powi(3) / 12.0 * volume;
+            assert!(got.error < 2e-3 * volume && (got.centroid.x - 0.125).abs() < 2e-3, "{got:?}");
+            assert!((got.inertia[(1, 1)] - across).abs() < 5e-3 * across, "{got:?} {across}");
+        }
     }
-    // Too many triangles for the sum: the error is large, and says so.
-    let mut rod = shapes::icosphere(1.0, 3);
-    rod.vertices.iter_mut().for_each(|v| *v = Point::new(v.x, v.y * 1e-8, v.z * 1e-8));
+    // Too many triangles for the sum, and askew.
+    let mut rod = shapes::icosphere(1.0, 4);
+    rod.vertices.iter_mut().for_each(|v| *v = askew * Point::new(v.x, v.y * 1e-7, v.z * 1e-7));
     let volume = mass_properties(&rod).volume;
     let got = run(&rod, true);
     assert!((got.volume - volume).abs() <= 4.0 * got.error, "{got:?} {volume}");
