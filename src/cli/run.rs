@@ -165,7 +165,7 @@ impl Local {
             });
             let measured = measured.join().ok().flatten();
             match measured {
-                Some(c) => tracing::info!("calibrated: {:.0} work units a microsecond", c.units_per_us),
+                Some(c) => tracing::info!("calibrated: {:.1} work units a microsecond", c.units_per_us),
                 None => tracing::warn!(
                     "calibration failed; {FALLBACK_UNITS} work units a microsecond are assumed"
                 ),

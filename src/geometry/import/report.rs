@@ -276,8 +276,9 @@ impl fmt::Display for ImportReport {
         line("area", format!("{} m^2", e(self.area, 6)))?;
         line("signed volume", format!("{} m^3", e(self.signed_volume, 9)))?;
         let certainty = match (self.solid_error, self.volumes_differ()) {
+            (_, _) if !self.closed => "by the winding number; the surface is open".into(),
             (0.0, _) => "no overlap found".into(),
-            (e, true) => format!("+- {e:.1e}; differs: shells overlap or the surface is open"),
+            (e, true) => format!("+- {e:.1e}; differs: shells overlap"),
             (e, false) => format!("+- {e:.1e}"),
         };
         line("solid volume", format!("{} m^3 ({certainty})", e(self.solid_volume, 9)))?;
