@@ -61,7 +61,9 @@ impl Device for Broken {
 fn break_down(mode: &str) {
     match mode {
         // SAFETY: none; the first page is never mapped, and the signal is what is tested.
-        "segv" => drop(std::hint::black_box(unsafe { std::ptr::read_volatile(8 as *const u64) })),
+        "segv" => drop(std::hint::black_box(unsafe {
+            std::ptr::read_volatile(std::ptr::without_provenance::<u64>(8))
+        })),
         "overflow" => drop(std::hint::black_box(deeper(1))),
         "abort" => std::process::abort(),
         // SAFETY: raise takes a number.
