@@ -258,6 +258,28 @@ fn distances_are_those_of_the_triangles() {
 }
 
 #[test]
+fn whether_bodies_touch_is_decided_by_their_surfaces() {
+    // Cells of half a millimetre and two; gaps and overlaps of micrometres, at a corner, an edge and a face.
+    let (side, mesh) = (0.02, shapes::cuboid(Vec3::repeat(0.02)));
+    let (tool, object) = (tool(&mesh, 2000), solid(&shapes::cuboid(Vec3::repeat(0.06)), 0.002));
+    for axis in [Vec3::new(0.6, 0.4, 0.1), Vec3::new(0.5, 0.0, 0.0), Vec3::zeros()] {
+        let rotation = UnitQuaternion::from_scaled_axis(axis);
+        let low = mesh.vertices.iter().map(|v| (rotation * v).z).fold(f64::INFINITY, f64::min);
+        for gap in [2e-4, 2e-5, 2e-6, -2e-6, -2e-5, -2e-4] {
+            let c = ask(&tool, &turned(0.003, -0.004, 0.03 - low + gap, axis), &object);
+            assert_eq!(c.touching, gap < 0.0, "{gap} m apart, turned by {axis:?}: {c:?}");
+            if gap > 0.0 {
+                let d = c.distance.expect("a distance");
+                assert!((d - gap).abs() < 1e-9, "{d} instead of {gap}");
+                assert_eq!(c.volume, Some(0.0));
+                // What the field shows of it is no more than its own error under the whole body.
+                assert!(c.wrench.force.norm() < K * side * side * 5e-5, "{:?}", c.wrench);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_deadline_ends_the_search_for_a_distance_and_the_walk_alike() {
     struct Over;
     impl contact::Deadline for Over {

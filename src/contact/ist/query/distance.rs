@@ -14,7 +14,7 @@ use super::nodes::{node_depth, sixteen};
 use super::tree::{Child, WIDTH};
 use super::triangles::closest_of_triangles;
 use super::volume::{NOTHING, STACK, STEPS_A_LOOK, node_at};
-use crate::contact::{Deadline, QueryState};
+use crate::contact::{Bounds, Deadline, QueryState};
 use crate::geometry::simd::{LANES, Simd, dispatch, level};
 use crate::geometry::{Point, Pose, Vec3};
 
@@ -35,6 +35,18 @@ pub(super) struct Apart {
     pub(super) work: u32,
     /// The time was over before the end.
     pub(super) late: bool,
+    /// Everything was looked at that may be closest.
+    pub(super) complete: bool,
+    /// The surfaces cross, or a point of the one was found inside the other.
+    pub(super) overlap: bool,
+}
+
+impl Apart {
+    /// Bounds on signed penetration, where both sides are known.
+    pub(super) fn bounds(&self) -> Option<Bounds> {
+        let known = self.least.is_finite() && self.most.is_finite();
+        known.then_some(Bounds { lower: -self.most, upper: -self.least })
+    }
 }
 
 /// Part of a budget that may go into finding out how far apart the bodies are.
@@ -46,6 +58,8 @@ struct Pair {
     distance: f64,
     tool: Point,
     triangles: [u32; 2],
+    /// The triangles meet, or each one's point is the other surface's closest and lies behind it.
+    overlap: bool,
 }
 
 /// A cell that may be closest.
@@ -66,9 +80,10 @@ pub(super) fn query(
     state: &mut QueryState,
 ) -> Apart {
     let surfaces = Surfaces { tree, solid, relative };
-    let mut best = Pair { distance: f64::INFINITY, tool: Point::origin(), triangles: [u32::MAX; 2] };
+    let mut best =
+        Pair { distance: f64::INFINITY, tool: Point::origin(), triangles: [u32::MAX; 2], overlap: false };
     let mut work = 0;
-    let mut settled = true;
+    let (mut settled, mut overlap) = (true, false);
     if state.closest.iter().all(|t| *t > 0)
         && let Some(seed) = surfaces.exact(state.closest.map(|t| t - 1))
     {
@@ -82,7 +97,15 @@ pub(super) fn query(
     ) -> Near);
     work += near.work;
     if near.inside {
-        return Apart { distance: 0.0, least: f64::NEG_INFINITY, most: f64::INFINITY, work, late: near.late };
+        return Apart {
+            distance: 0.0,
+            least: f64::NEG_INFINITY,
+            most: f64::INFINITY,
+            work,
+            late: near.late,
+            complete: true,
+            overlap: true,
+        };
     }
     // Estimates within so much of the smallest may be the smallest; places so near each other lead to the same pair.
     let slack = tolerance(frame);
@@ -109,21 +132,31 @@ pub(super) fn query(
             continue;
         }
         first_try = false;
-        if let Some(found) = surfaces.from(&at, best.triangles, &mut work)
-            && found.distance < best.distance
-        {
-            best = found;
-            settled = true;
+        if let Some(found) = surfaces.from(&at, best.triangles, &mut work) {
+            overlap |= found.overlap;
+            if found.distance < best.distance {
+                best = found;
+                settled = true;
+            }
         }
     }
     if !settled {
         best = surfaces.settle(best, &mut work);
+        overlap |= best.overlap;
     }
     state.closest = best.triangles.map(|t| t.wrapping_add(1));
     // A little more than was found, for what rounding can do.
     let most = (best.distance * (1.0 + 1e-8) + 1e-9 * tree.ball_radius).min(f64::from(near.most));
     let distance = if best.distance.is_finite() { best.distance } else { f64::from(near.smallest).max(0.0) };
-    Apart { distance, least: f64::from(near.least).min(most), most, work, late: near.late }
+    Apart {
+        distance: if overlap { 0.0 } else { distance },
+        least: f64::from(near.least).min(most),
+        most,
+        work,
+        late: near.late,
+        complete: !near.cut,
+        overlap,
+    }
 }
 
 /// By how much estimates may be off, m.
@@ -144,7 +177,8 @@ impl Surfaces<'_> {
         let tool = self.tree.bvh.corners_of(triangles[0])?.map(|p| self.relative * p);
         let object = self.solid.bvh.corners_of(triangles[1])?;
         let (a, b) = closest_of_triangles(&tool, object);
-        Some(Pair { distance: (a - b).norm(), tool: a, triangles })
+        let distance = (a - b).norm();
+        Some(Pair { distance, tool: a, triangles, overlap: distance <= 0.0 })
     }
 
     /// Starts at a place in the object's frame, with triangles that may be near. `None` where it only leads to these.
@@ -158,6 +192,15 @@ impl Surfaces<'_> {
         self.exact([a.triangle, b.triangle]).map(|p| self.settle(p, work))
     }
 
+    /// True when the closest points of a pair, the object's being `other`, lie behind each other's triangles.
+    fn behind(&self, pair: &Pair, other: &Point) -> bool {
+        let way = other - pair.tool;
+        let normal = |t: [Point; 3]| (t[1] - t[0]).cross(&(t[2] - t[0]));
+        let tool = self.tree.bvh.corners_of(pair.triangles[0]).map(|t| normal(t.map(|p| self.relative * p)));
+        let object = self.solid.bvh.corners_of(pair.triangles[1]).map(|t| normal(*t));
+        tool.is_some_and(|n| n.dot(&way) < 0.0) && object.is_some_and(|n| n.dot(&way) > 0.0)
+    }
+
     /// Back and forth until nothing comes closer.
     fn settle(&self, start: Pair, work: &mut u32) -> Pair {
         let mut best = start;
@@ -168,7 +211,11 @@ impl Surfaces<'_> {
                 .tree
                 .bvh
                 .closest_from(&self.relative.inverse_transform_point(&b.point), best.triangles[0]);
-            if !(a.found() && b.found()) || [a.triangle, b.triangle] == best.triangles {
+            if !(a.found() && b.found()) {
+                break;
+            }
+            if [a.triangle, b.triangle] == best.triangles {
+                best.overlap |= self.behind(&best, &b.point);
                 break;
             }
             let Some(next) = self.exact([a.triangle, b.triangle]) else { break };
@@ -196,6 +243,8 @@ struct Near {
     inside: bool,
     /// The time was over before the end.
     late: bool,
+    /// Something that may be closest was not looked at.
+    cut: bool,
 }
 
 #[inline(always)]
@@ -216,6 +265,7 @@ fn search<S: Simd>(
         work: 0,
         inside: false,
         late: false,
+        cut: false,
     };
     let slack = tolerance(frame) as f32;
     // The smallest distance that is known to be reached.
@@ -230,6 +280,7 @@ fn search<S: Simd>(
         if near.inside || near.work > units || late {
             // They overlap, or the budget is spent: nothing is known of what waits.
             near.least = f32::NEG_INFINITY;
+            near.cut = !near.inside;
             return near;
         }
         let mut taken = [u32::MAX; LANES / WIDTH];
@@ -292,7 +343,10 @@ fn search<S: Simd>(
                     near.work += cells;
                     group(simd, tree, frame, (first, cells), &mut near, &mut reached);
                 }
-                _ => near.least = near.least.min(bound - frame.error),
+                _ => {
+                    near.cut = true;
+                    near.least = near.least.min(bound - frame.error);
+                }
             }
         }
     }

@@ -57,7 +57,8 @@ pub(super) struct Found {
     pub(super) deadline_hit: bool,
 }
 
-/// Answers for a sphere tree against a solid. Real-time safe: no allocation, no panic.
+/// Answers for a sphere tree against a solid. Real-time safe: no allocation, no panic. Whether the bodies touch is decided by
+/// what is proven of the volume, else by the surfaces.
 pub(crate) fn query(
     q: &Query<'_>,
     tree: &SphereTree,
@@ -87,53 +88,71 @@ pub(crate) fn query(
         state.touching = false;
         return apart(1, None);
     }
-    let (mut work, mut late) = (0, false);
     let reach = if budget.units == 0 { u32::MAX } else { (budget.units / distance::SHARE).max(1) };
+    let mut separation = None;
     if !state.touching {
         let found = distance::query(tree, solid, &frame, &relative, (reach, budget.deadline), state);
-        work = found.work;
-        late = found.late;
         if found.least > 0.0 {
-            let depth_bounds = Some(Bounds { lower: -found.most, upper: -found.least });
-            return Contact { depth_bounds, ..apart(work, Some(found.distance)) };
+            return Contact { depth_bounds: found.bounds(), ..apart(found.work, Some(found.distance)) };
         }
+        separation = Some(found);
     }
+    let mut work = separation.as_ref().map_or(0, |s| s.work);
     // Unlimited stays so, and of a limited one something is left.
     let units = budget.units.saturating_sub(work).max(u32::from(budget.units > 0));
     let found = traverse(tree, &frame, units, budget.deadline);
-    let volume = found.sums.total(super::sums::VOLUME);
     work += found.work;
-    let touching = volume > TOUCH * f64::from(frame.cell).powi(3);
+    let sums = &found.sums;
+    let volume = sums.total(super::sums::VOLUME);
+    let felt = volume > TOUCH * f64::from(frame.cell).powi(3);
+    let lower = sums.lower + sums.total(super::sums::LOWER);
+    let upper = sums.upper + sums.total(super::sums::UPPER);
+    // Where no overlap is proven the surfaces themselves are asked: the field is good to part of a cell.
+    let mut touching = felt;
+    if lower <= 0.0 {
+        let seen = match separation {
+            Some(seen) => seen,
+            None => {
+                let seen = distance::query(tree, solid, &frame, &relative, (reach, budget.deadline), state);
+                work += seen.work;
+                seen
+            }
+        };
+        touching = seen.overlap || (felt && !seen.complete);
+        separation = Some(seen);
+    }
+    let late = separation.as_ref().is_some_and(|s| s.late);
     let mut contact = Contact {
         work,
         need: if found.complete { work } else { work.saturating_mul(2) },
         complete: found.complete && !late,
         deadline_hit: found.deadline_hit || late,
+        touching,
         ..Contact::none(touching.then_some(0.0))
     };
-    let sums = &found.sums;
-    let lower = sums.lower + sums.total(super::sums::LOWER);
-    let upper = sums.upper + sums.total(super::sums::UPPER);
     contact.volume_bounds = bounds(tree, solid, lower, upper);
     let limits = contact.volume_bounds.unwrap_or(Bounds { lower: 0.0, upper: tree.volume });
     contact.volume = Some(volume.clamp(limits.lower, limits.upper.max(limits.lower)));
-    if touching {
-        contact.touching = true;
+    if felt {
         respond::respond(&mut contact, q, tree, &frame, &found.sums);
-    } else {
-        // Close, but nothing found inside.
-        let apart = distance::query(tree, solid, &frame, &relative, (reach, budget.deadline), state);
-        contact.work += apart.work;
-        contact.deadline_hit |= apart.late;
-        contact.complete &= !apart.late;
-        contact.distance = Some(apart.distance);
-        if apart.least.is_finite() && apart.most.is_finite() {
-            contact.depth_bounds = Some(Bounds { lower: -apart.most, upper: -apart.least });
-        }
+    }
+    if let (false, Some(seen)) = (touching, &separation) {
+        contact.volume = Some(0.0);
+        contact.distance = Some(seen.distance);
+        contact.depth_bounds = seen.bounds();
+        // What the field shows of a touch that is none fades with the distance, so that forces stay continuous.
+        let t = (seen.distance / (FADE * f64::from(frame.cell))).clamp(0.0, 1.0);
+        let share = 1.0 - t * t * (3.0 - 2.0 * t);
+        contact.wrench = contact.wrench.scaled(share);
+        contact.stiffness *= share;
+        (contact.depth, contact.n_points) = (0.0, 0);
     }
     state.touching = touching;
     contact
 }
+
+/// Cells of distance over which a force fades that only the field's error shows.
+const FADE: f64 = 0.25;
 
 /// Volumes below this fraction of a cell are rounding.
 const TOUCH: f64 = 1e-6;
