@@ -505,7 +505,7 @@ fn a_deadline_stops_the_query_with_the_force_still_to_scale() {
     impl Deadline for After {
         fn passed(&self) -> bool {
             self.0.set(self.0.get() + 1);
-            self.0.get() > 20
+            self.0.get() > 2
         }
     }
     let tool = shell(&shapes::cuboid(Vec3::repeat(0.04)), 20_000);

@@ -146,6 +146,8 @@ impl Query<'_> {
 pub struct QueryState {
     /// Queries answered since the last reset.
     pub queries: u32,
+    /// Point shells: block of sixteen points that was nearest or deepest, plus one; 0 = none known.
+    pub nearest: u32,
     /// Sphere trees: the last answer was a touch.
     pub touching: bool,
     /// Sphere trees: triangles of tool and object that were closest, each plus one; 0 = none known.
@@ -229,7 +231,7 @@ pub fn query(q: &Query<'_>, budget: Budget<'_>, state: &mut QueryState) -> Conta
     }
     match (q.tool, q.object) {
         (ToolShape::Sphere { radius }, object) => sphere::query(q, *radius, object.field()),
-        (ToolShape::Shell(shell), object) => vps::query(q, shell, object.field(), budget),
+        (ToolShape::Shell(shell), object) => vps::query(q, shell, object.field(), budget, state),
         (ToolShape::Spheres(tree), ObjectShape::Solid(solid)) => ist::query(q, tree, solid, budget, state),
         // A sphere tree needs the object's surface too: scenes pair it with solids only.
         (ToolShape::Spheres(_), ObjectShape::Field(_)) => Contact { complete: false, ..Contact::none(None) },

@@ -8,13 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Modules on the servo path. A module's attribute covers the modules below it.
-const REAL_TIME: [&str; 18] = [
+const REAL_TIME: [&str; 21] = [
     "contact/ist/query.rs",
     "contact/share.rs",
     "contact/sphere.rs",
     "contact/stiffness.rs",
+    "contact/vps/ball.rs",
     "contact/vps/kernel.rs",
     "contact/vps/query.rs",
+    "contact/vps/source.rs",
+    "contact/vps/sweep.rs",
     "contact/vps/walk.rs",
     "haptics/coupling.rs",
     "haptics/guard.rs",

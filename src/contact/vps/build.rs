@@ -10,6 +10,7 @@
 use super::cover::covering_radius;
 use super::nearest::PointGrid;
 use super::order::{Order, ranks};
+use super::sorted::Sorted;
 use super::tree::Tree;
 use super::{FAR, Level, PATCHES, PointShell, ROUND_UP, UNSORTED};
 use crate::geometry::simd::LANES;
@@ -324,15 +325,18 @@ impl<'a> Rounds<'a> {
         patch.shrink_to_fit();
         let points: Vec<Point> = self.accepted.iter().map(|&i| self.places[i as usize]).collect();
         let (ball_centre, ball_radius) = ball(&points);
+        let [nx, ny, nz] = [0, 1, 2].map(|a| column(&|c| c.normal[a], 0.0));
+        let area = levels.last().map(|l| l.area.clone()).unwrap_or_default();
         PointShell {
             len,
             x: column(&|c| c.at.x, FAR),
             y: column(&|c| c.at.y, FAR),
             z: column(&|c| c.at.z, FAR),
-            nx: column(&|c| c.normal.x, 0.0),
-            ny: column(&|c| c.normal.y, 0.0),
-            nz: column(&|c| c.normal.z, 0.0),
-            area: levels.last().map(|l| l.area.clone()).unwrap_or_default(),
+            sorted: Sorted::new(&points, [&nx, &ny, &nz], &area),
+            nx,
+            ny,
+            nz,
+            area,
             covering_radius: 0.0,
             bound_radius: points.iter().fold(0.0f64, |r, p| r.max(p.coords.norm())) * ROUND_UP,
             ball_centre,

@@ -12,79 +12,46 @@
     )
 )]
 
-use super::tree::Tier;
-use super::{PATCHES, PointShell, UNSORTED};
-use crate::geometry::field::block::{Cells, Grid, Spot};
+use super::PATCHES;
+use super::ball::{AHEAD, Place, SPOTS, Spots, combine};
+use super::sorted::Sorted;
+use super::source::{Graded, Source};
+use crate::geometry::field::block::{Cells, Spot};
 use crate::geometry::simd::{LANES, Simd, SimdLevel, dispatch};
 
-/// Blocks whose sums stay in f32 lanes before they are added in f64; also how often a deadline is looked at.
-pub(super) const CHUNK: usize = 32;
+/// Blocks that press whose sums stay in f32 lanes before they are added in f64.
+const CHUNK: usize = 16;
 
 /// Sums: total force (3), total torque (3), elastic force (3), twice the symmetric part of the stiffness (21).
 pub(super) const SUMS: usize = 30;
 
 /// Everything that a block needs, in the tool's frame.
+#[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
-    pub(super) shell: &'a PointShell,
-    pub(super) grid: Grid<'a>,
-    /// Tool frame (m) to grid coordinates: 3 x 3 by rows, then the offset.
-    pub(super) to_grid: [f32; 9],
-    pub(super) offset: [f32; 3],
+    pub(super) place: Place<'a>,
     /// Pressure per depth, N/m^3, and per speed, N s/m^3.
     pub(super) pressure: f32,
     pub(super) damping: f32,
     /// Velocity of the tool relative to the object: of the tool's origin (m/s) and angular (rad/s), tool axes.
     pub(super) linear: [f32; 3],
     pub(super) angular: [f32; 3],
-    /// Weights of the blocks before `blend_until`: `(1 - t) coarse + t fine`; of the others: `fine`.
-    pub(super) coarse: &'a [[f32; LANES]],
-    pub(super) fine: &'a [[f32; LANES]],
-    pub(super) blend_until: usize,
-    pub(super) t: f32,
-    /// The level granted in part, if any.
-    pub(super) partial: Partial,
-    /// The depth at a point exceeds that at another by at most their distance plus this, m.
-    pub(super) margin: f32,
-    /// And by at most their distance times `steep` plus `rounding` (m).
-    pub(super) steep: f32,
-    pub(super) rounding: f32,
 }
 
-/// A level of which only some blocks are granted: those of the lowest ranks, the last of them with fading weight, so
-/// that a budget that grows by a block does not add the whole block at once.
+/// The deepest point of each patch: depth (m), shell index.
 #[derive(Clone, Copy)]
-pub(super) struct Partial {
-    /// First block of the level.
-    pub(super) first: usize,
-    /// Blocks granted.
-    pub(super) granted: u32,
-    /// Blocks over which the weight fades, plus one.
-    pub(super) fade: f32,
+pub(super) struct Deep {
+    pub(super) patch: [(f32, u32); PATCHES],
+    /// Bit i: patch i has one.
+    pub(super) some: u64,
 }
 
-impl Partial {
-    pub(super) const NONE: Self = Self { first: usize::MAX, granted: 0, fade: 1.0 };
-
-    /// Fades over at most this many blocks.
-    const FADE: u32 = 12;
-
-    pub(super) fn new(first: usize, granted: u32, blocks: u32) -> Self {
-        let fade = Self::FADE.min(granted / 2).min(blocks.saturating_sub(granted));
-        Self { first, granted, fade: fade as f32 + 1.0 }
-    }
-
-    /// Weight of a block, 0 = not visited.
+impl Deep {
     #[inline(always)]
-    pub(super) fn weight(&self, shell: &PointShell, block: usize) -> f32 {
-        if block < self.first {
-            return 1.0;
-        }
-        match shell.rank.get(block) {
-            Some(&rank) if rank < self.granted => {
-                let w = (self.granted - rank) as f32 / self.fade;
-                if w < 1.0 { w } else { 1.0 }
-            }
-            _ => 0.0,
+    pub(super) fn offer(&mut self, patch: usize, depth: f32, id: u32) {
+        let best = &mut self.patch[patch % PATCHES];
+        if depth > best.0 {
+            *best = (depth, id);
+            self.some |= 1 << (patch % PATCHES);
         }
     }
 }
@@ -96,12 +63,15 @@ pub(super) struct Sums {
     /// Largest depth in each lane; second: over the points inside the grid only.
     pub(super) deepest: [f32; LANES],
     pub(super) deepest_inside: [f32; LANES],
-    /// Deepest point of each patch: depth (m), shell index.
-    pub(super) patch: [(f32, u32); PATCHES],
+    /// Block of the largest depth in each lane.
+    pub(super) deepest_block: [f32; LANES],
+    pub(super) deep: Deep,
     pub(super) touched: bool,
-    /// Places of the blocks under way, and what presses: scratch memory of [`visit`].
-    spots: [Spot; SPOTS],
+    /// Places of the sixteens under way, and what presses: scratch memory.
+    pub(super) spots: Spots,
     pressed: [Pressed; CHUNK],
+    /// Blocks in `pressed` that are not in `total` yet.
+    waiting: usize,
 }
 
 /// Sixteen points of which some touch.
@@ -127,21 +97,18 @@ impl Pressed {
     };
 }
 
-/// Blocks whose places are known before the first of them is read: by then the CPU has fetched its cells.
-const AHEAD: usize = 4;
-/// Power of two above [`AHEAD`].
-const SPOTS: usize = 8;
-
 impl Sums {
     pub(super) fn new() -> Self {
         Self {
             total: [[0.0; LANES]; SUMS],
             deepest: [f32::NEG_INFINITY; LANES],
             deepest_inside: [f32::NEG_INFINITY; LANES],
-            patch: [(0.0, 0); PATCHES],
+            deepest_block: [0.0; LANES],
+            deep: Deep { patch: [(0.0, 0); PATCHES], some: 0 },
             touched: false,
             spots: [Spot::EMPTY; SPOTS],
             pressed: [Pressed::NONE; CHUNK],
+            waiting: 0,
         }
     }
 
@@ -156,189 +123,142 @@ impl Sums {
         self.deepest.iter().fold(f32::NEG_INFINITY, |m, &v| if v > m { v } else { m })
     }
 
-    /// Keeps the deepest point of each patch. Behind the unsorted start a block lies together, in one patch.
-    #[inline(always)]
-    fn note_deepest<S: Simd>(&mut self, s: S, shell: &PointShell, block: usize, depth: S::F, bits: u16) {
-        let first = block * LANES;
-        if first < UNSORTED {
-            let mut each = [0.0; LANES];
-            s.store(depth, &mut each);
-            let mut rest = bits;
-            while rest != 0 {
-                let lane = rest.trailing_zeros() as usize;
-                rest &= rest - 1;
-                self.offer(shell, first + lane, each[lane]);
+    /// The block that holds the deepest point.
+    pub(super) fn nearest_block(&self) -> u32 {
+        let mut best = (f32::NEG_INFINITY, 0.0);
+        for (&depth, &block) in self.deepest.iter().zip(&self.deepest_block) {
+            if depth > best.0 {
+                best = (depth, block);
             }
-        } else {
-            let d = s.max(depth, s.splat(0.0));
-            let most = s.reduce_max(d);
-            // The first lane that is not less than the largest.
-            let less = s.gt_bits(s.splat(most), d);
-            self.offer(shell, first + (!less).trailing_zeros() as usize % LANES, most);
         }
-    }
-
-    #[inline(always)]
-    fn offer(&mut self, shell: &PointShell, id: usize, depth: f32) {
-        let patch = shell.patch.get(id).copied().unwrap_or(0);
-        let best = &mut self.patch[usize::from(patch) % PATCHES];
-        if depth > best.0 {
-            *best = (depth, id as u32);
-        }
+        best.1 as u32
     }
 }
 
-/// Which of the balls `first..first + n` (at most 16) may touch, or have a depth at the centre plus the radius above
-/// `nearest`: bit i for ball `first + i`.
-///
-/// With the names of [`Sums::nearest`], D(x) <= d(x) + e <= D(c) + r + 2e; and as neighbouring nodes differ by at most a
-/// cell (and what quantisation and bricks add), D changes by at most the square root of 3 times the distance. Outside the grid both hold as well: there D bounds d
-/// from above, and the nearest point of the box moves no farther than x.
-pub(super) fn over(
+/// Adds blocks of the levels.
+pub(super) fn visit_graded(
     level: SimdLevel,
     job: &Job<'_>,
-    tier: &Tier,
-    first: usize,
-    n: usize,
-    nearest: f32,
-) -> u16 {
-    dispatch!(level, ball_bits(job: &Job<'_>, tier: &Tier, first: usize, n: usize, nearest: f32) -> u16)
+    from: &Graded<'_>,
+    blocks: &[u32],
+    sums: &mut Sums,
+) {
+    dispatch!(level, run_graded(job: &Job<'_>, from: &Graded<'_>, blocks: &[u32], sums: &mut Sums));
 }
 
-/// [`over`], with nothing nearest wanted and balls twice as large: all below which [`soft_count`] may count something.
-pub(super) fn about(level: SimdLevel, job: &Job<'_>, tier: &Tier, first: usize, n: usize) -> u16 {
-    dispatch!(level, wide_bits(job: &Job<'_>, tier: &Tier, first: usize, n: usize) -> u16)
+/// Adds blocks of the sorted points.
+pub(super) fn visit_sorted(level: SimdLevel, job: &Job<'_>, from: &Sorted, blocks: &[u32], sums: &mut Sums) {
+    dispatch!(level, run_sorted(job: &Job<'_>, from: &Sorted, blocks: &[u32], sums: &mut Sums));
 }
 
-#[inline(always)]
-fn wide_bits<S: Simd>(s: S, job: &Job<'_>, tier: &Tier, first: usize, n: usize) -> u16 {
-    let Some((depth, radius)) = ball_depths(s, job, tier, first) else { return 0 };
-    let bits = s.gt_bits(touch_reach(s, job, depth, s.add(radius, radius)), s.splat(0.0));
-    if n < LANES { bits & ((1 << n) - 1) } else { bits }
+/// How deep the points of one block lie: adds no force.
+pub(super) fn probe(level: SimdLevel, job: &Job<'_>, from: &Sorted, block: u32, sums: &mut Sums) {
+    dispatch!(level, look(job: &Job<'_>, from: &Sorted, block: u32, sums: &mut Sums));
 }
 
-#[inline(always)]
-fn ball_bits<S: Simd>(s: S, job: &Job<'_>, tier: &Tier, first: usize, n: usize, nearest: f32) -> u16 {
-    let Some((depth, radius)) = ball_depths(s, job, tier, first) else { return 0 };
-    let mut bits = s.gt_bits(touch_reach(s, job, depth, radius), s.splat(0.0));
-    if nearest < f32::INFINITY {
-        bits |= s.gt_bits(s.add(depth, radius), s.splat(nearest));
-    }
-    if n < LANES { bits & ((1 << n) - 1) } else { bits }
+/// Brings `total` up to date: once, after the last visit.
+pub(super) fn finish_graded(level: SimdLevel, from: &Graded<'_>, sums: &mut Sums) {
+    dispatch!(level, rest_graded(from: &Graded<'_>, sums: &mut Sums));
 }
 
-/// How many of the balls `first..first + n` (at most 16) may touch, or nearly: one that just may not counts little less
-/// than one, one that is its radius away from that nothing. So the number is continuous in the pose, and never too small.
-pub(super) fn soft_count(level: SimdLevel, job: &Job<'_>, tier: &Tier, first: usize, n: usize) -> f32 {
-    let mut part = [0.0; LANES];
-    let out = &mut part;
-    dispatch!(level, ball_parts(job: &Job<'_>, tier: &Tier, first: usize, out: &mut [f32; LANES]));
-    part.iter().take(n).sum()
+/// Brings `total` up to date: once, after the last visit.
+pub(super) fn finish_sorted(level: SimdLevel, from: &Sorted, sums: &mut Sums) {
+    dispatch!(level, rest_sorted(from: &Sorted, sums: &mut Sums));
 }
 
 #[inline(always)]
-fn ball_parts<S: Simd>(s: S, job: &Job<'_>, tier: &Tier, first: usize, out: &mut [f32; LANES]) {
-    let Some((depth, radius)) = ball_depths(s, job, tier, first) else { return };
-    let reach = s.add(touch_reach(s, job, depth, radius), radius);
-    let part = s.div(reach, s.max(radius, s.splat(f32::MIN_POSITIVE)));
-    s.store(s.min(s.max(part, s.splat(0.0)), s.splat(1.0)), out);
-}
-
-/// The largest depth that the balls may reach, m.
-#[inline(always)]
-fn touch_reach<S: Simd>(s: S, job: &Job<'_>, depth: S::F, radius: S::F) -> S::F {
-    let steep = s.add(s.mul(radius, s.splat(job.steep)), s.splat(job.rounding));
-    s.add(depth, s.min(s.add(radius, s.splat(job.margin)), steep))
-}
-
-/// Depth at the centres of sixteen balls, and their radii, m.
-#[inline(always)]
-fn ball_depths<S: Simd>(s: S, job: &Job<'_>, tier: &Tier, first: usize) -> Option<(S::F, S::F)> {
-    let (x, y) = (sixteen(&tier.x, first)?, sixteen(&tier.y, first)?);
-    let (z, radius) = (sixteen(&tier.z, first)?, s.load(sixteen(&tier.radius, first)?));
-    let u = to_grid(s, job, [s.load(x), s.load(y), s.load(z)]);
-    Some((Cells::look_up(s, &job.grid, u).depth(s), radius))
+fn rest_graded<S: Simd>(s: S, from: &Graded<'_>, sums: &mut Sums) {
+    sum(s, from, sums.waiting, sums);
+    sums.waiting = 0;
 }
 
 #[inline(always)]
-fn sixteen(column: &[f32], first: usize) -> Option<&[f32; LANES]> {
-    column.get(first..)?.first_chunk()
-}
-
-/// Grid coordinates of points of the tool.
-#[inline(always)]
-fn to_grid<S: Simd>(s: S, job: &Job<'_>, r: [S::F; 3]) -> [S::F; 3] {
-    let m = &job.to_grid;
-    [
-        affine(s, [m[0], m[1], m[2]], r, job.offset[0]),
-        affine(s, [m[3], m[4], m[5]], r, job.offset[1]),
-        affine(s, [m[6], m[7], m[8]], r, job.offset[2]),
-    ]
-}
-
-/// Visits `blocks` (at most [`CHUNK`]).
-pub(super) fn visit(level: SimdLevel, job: &Job<'_>, blocks: &[u32], sums: &mut Sums) {
-    dispatch!(level, run(job: &Job<'_>, blocks: &[u32], sums: &mut Sums));
+fn rest_sorted<S: Simd>(s: S, from: &Sorted, sums: &mut Sums) {
+    sum(s, from, sums.waiting, sums);
+    sums.waiting = 0;
 }
 
 #[inline(always)]
-fn run<S: Simd>(s: S, job: &Job<'_>, blocks: &[u32], sums: &mut Sums) {
-    let shell = job.shell;
-    let (xs, ys) = (shell.x.as_chunks::<LANES>().0, shell.y.as_chunks::<LANES>().0);
-    let zs = shell.z.as_chunks::<LANES>().0;
+fn run_graded<S: Simd>(s: S, job: &Job<'_>, from: &Graded<'_>, blocks: &[u32], sums: &mut Sums) {
+    run(s, job, from, blocks, sums);
+}
+
+#[inline(always)]
+fn run_sorted<S: Simd>(s: S, job: &Job<'_>, from: &Sorted, blocks: &[u32], sums: &mut Sums) {
+    run(s, job, from, blocks, sums);
+}
+
+#[inline(always)]
+fn look<S: Simd>(s: S, job: &Job<'_>, from: &Sorted, block: u32, sums: &mut Sums) {
+    let Some(at) = from.at(block as usize) else { return };
+    let u = job.place.coordinates(s, at.map(|c| s.load(c)));
+    let cells = Cells::look_up(s, &job.place.grid, u);
+    let depth = cells.depth(s);
+    s.store(depth, &mut sums.deepest);
+    s.store(cells.if_inside(s, depth, s.splat(f32::NEG_INFINITY)), &mut sums.deepest_inside);
+    s.store(s.splat(block as f32), &mut sums.deepest_block);
+}
+
+#[inline(always)]
+fn run<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, blocks: &[u32], sums: &mut Sums) {
+    let grid = &job.place.grid;
     let zero = s.splat(0.0);
     let mut deepest = s.load(&sums.deepest);
     let mut inside = s.load(&sums.deepest_inside);
-    let mut pressed = 0;
+    let mut which = s.load(&sums.deepest_block);
+    let mut pressed = sums.waiting;
     for step in 0..blocks.len() + AHEAD {
         if let Some(&block) = blocks.get(step) {
-            let block = block as usize;
-            let (Some(x), Some(y), Some(z)) = (xs.get(block), ys.get(block), zs.get(block)) else { break };
-            let r = [s.load(x), s.load(y), s.load(z)];
-            let u = to_grid(s, job, r);
-            job.grid.place(s, u, &mut sums.spots[step % SPOTS]);
+            let Some([x, y, z]) = from.at(block as usize) else { break };
+            let u = job.place.coordinates(s, [s.load(x), s.load(y), s.load(z)]);
+            grid.place(s, u, &mut sums.spots[step % SPOTS]);
         }
         // One step later the stores of `place` have reached the cache.
         if step >= 1 && step <= blocks.len() {
-            job.grid.find(&mut sums.spots[(step - 1) % SPOTS]);
+            grid.find(&mut sums.spots[(step - 1) % SPOTS]);
         }
         if step < AHEAD {
             continue;
         }
-        let Some(&block) = blocks.get(step - AHEAD) else { break };
-        let block = block as usize;
-        let cells = Cells::read(s, &job.grid, &sums.spots[(step - AHEAD) % SPOTS]);
+        let Some(&id) = blocks.get(step - AHEAD) else { break };
+        let block = id as usize;
+        let cells = Cells::read(s, grid, &sums.spots[(step - AHEAD) % SPOTS]);
         let depth = cells.depth(s);
+        which = s.select_le(depth, deepest, which, s.splat(id as f32));
         deepest = s.max(depth, deepest);
         inside = s.max(cells.if_inside(s, depth, s.splat(f32::NEG_INFINITY)), inside);
         let bits = s.gt_bits(depth, zero);
         if bits == 0 {
             continue;
         }
-        let (Some((r, n)), Some(fine)) = (block_of(s, shell, block), job.fine.get(block)) else { break };
-        let mut area = s.load(fine);
-        if block < job.blend_until
-            && let Some(coarse) = job.coarse.get(block)
-        {
-            let c = s.load(coarse);
-            area = s.add(c, s.mul(s.sub(area, c), s.splat(job.t)));
-        }
-        area = s.mul(area, s.splat(job.partial.weight(shell, block)));
+        let Some(area) = from.area(s, block) else { break };
         // Lanes that do not touch weigh nothing.
         let area = s.select_le(s.splat(f32::MIN_POSITIVE), depth, area, zero);
-        if let Some(out) = sums.pressed.get_mut(pressed) {
-            out.block = block as u32;
-            press(s, job, &cells, depth, area, r, n, out);
-            pressed += 1;
+        if pressed == CHUNK {
+            sum(s, from, pressed, sums);
+            pressed = 0;
         }
-        sums.note_deepest(s, shell, block, depth, bits);
+        sums.touched = true;
+        let (Some((r, n)), Some(out)) = (block_of(s, from, block), sums.pressed.get_mut(pressed)) else {
+            break;
+        };
+        out.block = id;
+        press(s, job, &cells, depth, area, r, n, out);
+        pressed += 1;
+        from.note(s, block, depth, bits, &mut sums.deep);
     }
     s.store(deepest, &mut sums.deepest);
     s.store(inside, &mut sums.deepest_inside);
+    s.store(which, &mut sums.deepest_block);
+    sums.waiting = pressed;
+}
+
+/// Adds the first `pressed` blocks that press: always the same sixteens, whatever blocks without a touch lie between.
+#[inline(always)]
+fn sum<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums) {
     if pressed > 0 {
-        sums.touched = true;
-        sum_forces(s, shell, pressed, sums);
-        sum_moments(s, shell, pressed, sums);
+        sum_forces(s, from, pressed, sums);
+        sum_moments(s, from, pressed, sums);
     }
 }
 
@@ -358,7 +278,7 @@ fn press<S: Simd>(
     let zero = s.splat(0.0);
     // Depth gradient in the tool's frame: transpose of the map to the grid.
     let q = cells.gradient(s);
-    let t = &job.to_grid;
+    let t = &job.place.to_grid;
     s.store(combine(s, [t[0], t[3], t[6]], q), &mut out.gradient[0]);
     s.store(combine(s, [t[1], t[4], t[7]], q), &mut out.gradient[1]);
     s.store(combine(s, [t[2], t[5], t[8]], q), &mut out.gradient[2]);
@@ -377,11 +297,11 @@ fn press<S: Simd>(
 /// Adds force, torque and elastic force of the blocks that press. This and [`sum_moments`] go over them one after the
 /// other because all thirty sums at once do not fit into the registers.
 #[inline(always)]
-fn sum_forces<S: Simd>(s: S, shell: &PointShell, pressed: usize, sums: &mut Sums) {
+fn sum_forces<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums) {
     let zero = s.splat(0.0);
     let mut lanes = [zero; 9];
     for p in sums.pressed.iter().take(pressed) {
-        let Some((r, n)) = block_of(s, shell, p.block as usize) else { break };
+        let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
         let m = cross(s, r, n);
         let (force, still) = (s.load(&p.force), s.load(&p.still));
         for i in 0..3 {
@@ -397,11 +317,11 @@ fn sum_forces<S: Simd>(s: S, shell: &PointShell, pressed: usize, sums: &mut Sums
 
 /// Adds twice the symmetric part of area (n, r x n) (g, r x g)^T, upper triangle by rows.
 #[inline(always)]
-fn sum_moments<S: Simd>(s: S, shell: &PointShell, pressed: usize, sums: &mut Sums) {
+fn sum_moments<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums) {
     let zero = s.splat(0.0);
     let mut lanes = [zero; 21];
     for p in sums.pressed.iter().take(pressed) {
-        let Some((r, n)) = block_of(s, shell, p.block as usize) else { break };
+        let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
         let area = s.load(&p.area);
         let g = [s.load(&p.gradient[0]), s.load(&p.gradient[1]), s.load(&p.gradient[2])];
         // With s = n g^T + g n^T the blocks are s, t = s [r]^T, whose rows are r x (the rows of s), and [r] t, whose
@@ -450,26 +370,9 @@ fn sum_moments<S: Simd>(s: S, shell: &PointShell, pressed: usize, sums: &mut Sum
 
 /// Positions and normals of a block.
 #[inline(always)]
-fn block_of<S: Simd>(s: S, shell: &PointShell, block: usize) -> Option<([S::F; 3], [S::F; 3])> {
-    let x = shell.x.as_chunks::<LANES>().0.get(block)?;
-    let y = shell.y.as_chunks::<LANES>().0.get(block)?;
-    let z = shell.z.as_chunks::<LANES>().0.get(block)?;
-    let nx = shell.nx.as_chunks::<LANES>().0.get(block)?;
-    let ny = shell.ny.as_chunks::<LANES>().0.get(block)?;
-    let nz = shell.nz.as_chunks::<LANES>().0.get(block)?;
+fn block_of<S: Simd, P: Source>(s: S, from: &P, block: usize) -> Option<([S::F; 3], [S::F; 3])> {
+    let ([x, y, z], [nx, ny, nz]) = (from.at(block)?, from.normal(block)?);
     Some(([s.load(x), s.load(y), s.load(z)], [s.load(nx), s.load(ny), s.load(nz)]))
-}
-
-/// k[0] v[0] + k[1] v[1] + k[2] v[2].
-#[inline(always)]
-fn combine<S: Simd>(s: S, k: [f32; 3], v: [S::F; 3]) -> S::F {
-    let xy = s.add(s.mul(s.splat(k[0]), v[0]), s.mul(s.splat(k[1]), v[1]));
-    s.add(xy, s.mul(s.splat(k[2]), v[2]))
-}
-
-#[inline(always)]
-fn affine<S: Simd>(s: S, k: [f32; 3], v: [S::F; 3], offset: f32) -> S::F {
-    s.add(combine(s, k, v), s.splat(offset))
 }
 
 #[inline(always)]

@@ -1,6 +1,7 @@
 //! Voxmap-PointShell: a sampled tool surface against an object's distance field (Sagardia, Stouraitis and Lopes e
 //! Silva 2014), with area weights, so that neither force nor stiffness depends on the sampling density.
 
+mod ball;
 mod build;
 mod cloud;
 mod cover;
@@ -8,6 +9,9 @@ mod kernel;
 mod nearest;
 mod order;
 mod query;
+mod sorted;
+mod source;
+mod sweep;
 mod tree;
 mod walk;
 mod weights;
@@ -17,6 +21,7 @@ pub use cloud::OrientedPoint;
 pub(crate) use query::{per_area, query};
 
 use crate::geometry::Point;
+use crate::geometry::simd::LANES;
 use bytemuck::cast_slice;
 
 /// Patches into which a shell is divided, so that the reported contact points lie apart.
@@ -37,6 +42,13 @@ pub(crate) struct Level {
     pub(crate) sum: Vec<f64>,
     /// No surface point is farther than this from the prefix, m.
     pub(crate) covering_radius: f64,
+}
+
+impl Level {
+    /// Area weights of each sixteen points, m^2.
+    fn blocks(&self) -> &[[f32; LANES]] {
+        self.area.as_chunks().0
+    }
 }
 
 /// The tool's surface as oriented, weighted points (structure of arrays, f32, tool frame).
@@ -82,6 +94,8 @@ pub struct PointShell {
     pub(crate) levels: Vec<Level>,
     /// Balls around the points, for leaving out what cannot touch.
     pub(crate) tree: tree::Tree,
+    /// The points once more, neighbours together.
+    pub(crate) sorted: sorted::Sorted,
 }
 
 /// Coordinate of the padding points, m.
@@ -105,6 +119,7 @@ impl PointShell {
             .chain([&*self.patch, cast_slice(&self.rank)])
             .chain(weights)
             .chain(self.tree.memory())
+            .chain(self.sorted.memory())
     }
 
     /// Position of point `i`, tool frame, m.

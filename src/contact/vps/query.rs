@@ -18,79 +18,177 @@
     )
 )]
 
+use super::ball::Place;
 use super::kernel::{Job, Sums};
+use super::source::Graded;
+use super::sweep::{count, sweep};
 use super::walk::{Plan, plan, walk};
 use super::weights::Weights;
 use super::{Level, PointShell};
 use crate::contact::stiffness::{positive_part, rotated, symmetric};
-use crate::contact::{Bounds, Budget, Contact, ContactPoint, MAX_POINTS, Material, Query};
+use crate::contact::{Bounds, Budget, Contact, ContactPoint, MAX_POINTS, Material, Query, QueryState};
 use crate::geometry::field::Field;
-use crate::geometry::field::block::Grid;
-use crate::geometry::simd::{LANES, level};
-use crate::geometry::{Point, Pose, Vec3, Wrench};
+use crate::geometry::simd::{LANES, SimdLevel, level};
+use crate::geometry::{Point, Vec3, Wrench};
 
-/// Part of the budget that is planned with: parts of a level differ in how much of them may touch.
-const SLACK: (usize, usize) = (4, 5);
+/// Part of the budget that the levels are planned with: parts of a level differ in how much of them may touch.
+const SLACK: f64 = 0.8;
+/// Up to the first part of the budget all points that may touch are summed; from the second on the levels answer alone.
+/// Between them both do, and the answer goes over from one to the other.
+const WHOLE: (f64, f64) = (0.5, 0.8);
+/// Points of the answer when the deadline has passed: a few microseconds, evenly over the tool.
+const LATE: f64 = 256.0;
 
 /// Answers with the shell's points. Real-time safe: no allocation, no panic.
-pub(crate) fn query(q: &Query<'_>, shell: &PointShell, field: &Field, budget: Budget<'_>) -> Contact {
-    let Some(grid) = Grid::new(field) else {
+pub(crate) fn query(
+    q: &Query<'_>,
+    shell: &PointShell,
+    field: &Field,
+    budget: Budget<'_>,
+    state: &mut QueryState,
+) -> Contact {
+    let relative = q.object_pose.inv_mul(q.tool_pose);
+    let Some(place) = Place::new(field, &relative, shell.bound_radius) else {
         return Contact { complete: false, ..Contact::none(None) };
     };
-    let relative = q.object_pose.inv_mul(q.tool_pose);
     let error = field.sample_error();
-    let all = shell.len;
 
     // The whole tool at once: how far is the ball around it?
     let gap = BallGap::new(field, &(relative * shell.ball_centre), shell.ball_radius, error);
     if gap.least > 2.0 * shell.ball_radius {
         return Contact { depth_bounds: Some(gap.bounds()), work: 1, need: 1, ..Contact::none(None) };
     }
-    let simd = level();
-    let mut sums = Sums::new();
-    let everything = Weights::new(shell, all);
-    let whole = job(q, shell, field, grid, &relative, &everything);
+    let ask = Ask { q, shell, simd: level(), job: job(q, place), error, gap };
     let units = if budget.units == 0 { usize::MAX } else { budget.units as usize };
-    // What may touch has to fit, else so much of the levels that their part of it does.
-    let plan = if units < all {
-        plan(simd, &whole, units / SLACK.1 * SLACK.0)
-    } else {
-        Plan { granted: all, may_touch: 0 }
-    };
-    let passed = || budget.deadline.is_some_and(|d| d.passed());
-    let with_slack = |points: usize| (points.max(LANES) / SLACK.0 + 1).saturating_mul(SLACK.1).min(all);
-    let (weights, walked, need);
-    if plan.granted >= all {
-        walked = walk(simd, &whole, all.div_ceil(LANES), units, passed, &mut sums);
-        need = with_slack(walked.visited);
-        weights = everything;
-    } else {
-        weights = Weights::new(shell, plan.granted);
-        let part = job(q, shell, field, grid, &relative, &weights);
-        walked = walk(simd, &part, weights.last_block(plan.granted), units, passed, &mut sums);
-        need = with_slack(plan.may_touch.max(walked.visited));
+    if units >= shell.len {
+        return ask.whole(units, 0.0, &budget, state);
     }
-    // Points that were visited or cannot matter.
-    let seen = weights.visited(shell, walked.done).min(all);
-
-    let deepest = largest(&sums.deepest);
-    let mut contact = Contact {
-        work: walked.visited as u32,
-        need: need as u32,
-        complete: seen >= all,
-        deadline_hit: walked.late,
-        ..Contact::none((deepest <= 0.0 && deepest.is_finite()).then_some(-deepest))
-    };
-    contact.depth_bounds = Some(depth_bounds(&sums, covering(shell, seen), error).intersect(&gap.bounds()));
-    if sums.touched {
-        contact.touching = true;
-        contact.depth = deepest;
-        contact.distance = Some(0.0);
-        let factor = weights.factor(shell, walked.counted);
-        respond(&mut contact, q, shell, &sums, factor);
-        list_points(&mut contact, q, shell, &sums, &weights, factor);
+    let limit = units as f64;
+    let enough = 2.0 * limit;
+    let may_touch = count(ask.simd, &ask.job.place, &shell.sorted.tree, enough);
+    let w = ((may_touch / limit - WHOLE.0) / (WHOLE.1 - WHOLE.0)).clamp(0.0, 1.0);
+    let w = w * w * (3.0 - 2.0 * w);
+    if w <= 0.0 {
+        return ask.whole(units, may_touch, &budget, state);
     }
+    // What the levels may spend beside the sum over all points, and more again as that falls away.
+    let beside = limit - may_touch - LANES as f64;
+    let alone = (1.0 - WHOLE.1) * limit - LANES as f64 + 2.0 * (may_touch - WHOLE.1 * limit);
+    let spend = if w < 1.0 { beside } else { alone.min(limit) };
+    let part = ask.levels(spend, &budget);
+    let mut contact = if w < 1.0 { blend(ask.whole(0, may_touch, &budget, state), &part, w) } else { part };
+    contact.need = need(may_touch, shell);
     contact
+}
+
+/// Budget with which so many points in reach are all summed.
+fn need(may_touch: f64, shell: &PointShell) -> u32 {
+    // A little more, so that the next tick's points are in it too.
+    ((may_touch / WHOLE.0 * 1.1) as usize + 16 * LANES).min(shell.len) as u32
+}
+
+/// The whole answer with the part's force, stiffness and work mixed in.
+fn blend(whole: Contact, part: &Contact, w: f64) -> Contact {
+    if whole.deadline_hit {
+        return whole;
+    }
+    Contact {
+        wrench: whole.wrench.scaled(1.0 - w) + part.wrench.scaled(w),
+        stiffness: whole.stiffness * (1.0 - w) + part.stiffness * w,
+        work: whole.work + part.work,
+        complete: false,
+        deadline_hit: part.deadline_hit,
+        ..whole
+    }
+}
+
+/// A question, prepared.
+struct Ask<'a> {
+    q: &'a Query<'a>,
+    shell: &'a PointShell,
+    simd: SimdLevel,
+    job: Job<'a>,
+    error: f64,
+    gap: BallGap,
+}
+
+impl Ask<'_> {
+    /// Sums all points that may touch, `may_touch` of them if that was counted; what `units` leaves goes into the search
+    /// for the nearest point as long as nothing touches.
+    fn whole(&self, units: usize, may_touch: f64, budget: &Budget<'_>, state: &mut QueryState) -> Contact {
+        let shell = self.shell;
+        let mut sums = Sums::new();
+        let passed = || budget.deadline.is_some_and(|d| d.passed());
+        let seed = (state.nearest as usize).checked_sub(1).filter(|&b| b < shell.sorted.blocks.len());
+        let (seed, search) = (seed.map(|b| b as u32), units.saturating_sub(may_touch.ceil() as usize));
+        let swept = sweep(self.simd, &self.job, &shell.sorted, seed, search, passed, &mut sums);
+        state.nearest = sums.nearest_block().saturating_add(1);
+        if swept.late {
+            // One side of the tool only was seen: a force from all around, but coarser.
+            let mut contact = self.levels(LATE, &Budget::UNLIMITED);
+            contact.work += swept.visited as u32;
+            contact.deadline_hit = true;
+            return contact;
+        }
+        let weights = Weights::new(shell, shell.len as f64);
+        let seen = if swept.unsure { 0 } else { shell.len };
+        Contact {
+            work: swept.visited.min(shell.len) as u32,
+            // Without a count of what may touch it asks for all, so that it keeps being answered so.
+            need: if may_touch > 0.0 { need(may_touch, shell) } else { shell.len as u32 },
+            complete: !swept.unsure,
+            ..self.contact(&sums, &weights, seen, 1.0)
+        }
+    }
+
+    /// Sums so many levels, the last in part, that those of their points that may touch fit into `units`.
+    fn levels(&self, units: f64, budget: &Budget<'_>) -> Contact {
+        let (shell, all) = (self.shell, self.shell.len);
+        let units = units.max(LANES as f64);
+        let passed = || budget.deadline.is_some_and(|d| d.passed());
+        let plan = if units < all as f64 {
+            plan(self.simd, &self.job.place, shell, units * SLACK)
+        } else {
+            Plan { granted: all as f64, may_touch: 0 }
+        };
+        let weights = Weights::new(shell, plan.granted);
+        let from = Graded {
+            shell,
+            coarse: weights.coarse.map_or(&[], Level::blocks),
+            fine: weights.fine.map_or(&[], Level::blocks),
+            blend_until: weights.coarse.map_or(0, |l| l.len / LANES),
+            t: weights.t as f32,
+            partial: weights.partial,
+        };
+        let mut sums = Sums::new();
+        let end = weights.last_block();
+        let walked = walk(self.simd, &self.job, &from, end, units as usize, passed, &mut sums);
+        // Points that were visited or cannot matter.
+        let seen = weights.visited(shell, walked.done).min(all);
+        Contact {
+            work: walked.visited as u32,
+            need: need(plan.may_touch.max(walked.visited) as f64, shell),
+            complete: seen >= all,
+            deadline_hit: walked.late,
+            ..self.contact(&sums, &weights, seen, weights.factor(shell, walked.counted))
+        }
+    }
+
+    /// Wrench, bounds and points from sums over points that are, or cannot matter, the first `seen`.
+    fn contact(&self, sums: &Sums, weights: &Weights<'_>, seen: usize, factor: f64) -> Contact {
+        let deepest = largest(&sums.deepest);
+        let mut contact = Contact::none((deepest <= 0.0 && deepest.is_finite()).then_some(-deepest));
+        let bounds = depth_bounds(sums, covering(self.shell, seen), self.error);
+        contact.depth_bounds = Some(bounds.intersect(&self.gap.bounds()));
+        if sums.touched {
+            contact.touching = true;
+            contact.depth = deepest;
+            contact.distance = Some(0.0);
+            respond(&mut contact, self.q, self.shell, sums, factor);
+            list_points(&mut contact, self.q, self.shell, sums, weights, factor);
+        }
+        contact
+    }
 }
 
 /// What the ball around the tool says about the distance, m.
@@ -123,40 +221,16 @@ impl Bounds {
     }
 }
 
-fn job<'a>(
-    q: &Query<'_>,
-    shell: &'a PointShell,
-    field: &Field,
-    grid: Grid<'a>,
-    relative: &Pose,
-    weights: &Weights<'a>,
-) -> Job<'a> {
-    let rotation = relative.rotation.to_rotation_matrix();
-    let per_cell = 1.0 / field.cell;
-    let offset = (relative.translation.vector - field.origin.coords) * per_cell;
+fn job<'a>(q: &Query<'_>, place: Place<'a>) -> Job<'a> {
     let (twist, back) = (q.relative_twist(), q.tool_pose.rotation.inverse());
     let f = |v: f64| v as f32;
-    // Of a ball's transformed centre.
-    let rounding = 1e-6 * (shell.bound_radius + relative.translation.vector.norm());
     let (pressure, damping) = per_area(q.material);
-    let blocks = |l: Option<&'a Level>| l.map_or(&[][..], |l| l.area.as_chunks::<LANES>().0);
     Job {
-        shell,
-        grid,
-        to_grid: std::array::from_fn(|i| f(rotation[(i / 3, i % 3)] * per_cell)),
-        offset: [f(offset.x), f(offset.y), f(offset.z)],
+        place,
         pressure: f(pressure),
         damping: f(damping),
         linear: (back * twist.linear).map(f).into(),
         angular: (back * twist.angular).map(f).into(),
-        coarse: blocks(weights.coarse),
-        fine: blocks(weights.fine),
-        blend_until: weights.coarse.map_or(0, |l| l.len / LANES),
-        t: f(weights.t),
-        partial: weights.partial,
-        margin: f(2.0 * field.sample_error() + rounding),
-        steep: f(3f64.sqrt() * (1.01 + (f64::from(field.scale) + 2.0 * field.coarse_error()) * per_cell)),
-        rounding: f(rounding + f64::from(field.scale)),
     }
 }
 
@@ -221,23 +295,22 @@ fn list_points(
     weights: &Weights<'_>,
     factor: f64,
 ) {
-    let mut left = sums.patch;
+    let (mut patch, mut left) = (sums.deep.patch, sums.deep.some);
     // Half the spacing of the patches' centres.
     let apart = 0.5 * (shell.total_area / super::PATCHES as f64).sqrt();
     let mut chosen = [Point::origin(); MAX_POINTS];
     let mut n = 0;
-    while n < MAX_POINTS {
-        let mut best = 0;
-        for (i, p) in left.iter().enumerate() {
-            if p.0 > left[best].0 {
+    while n < MAX_POINTS && left != 0 {
+        let (mut best, mut rest) = (left.trailing_zeros() as usize, left);
+        while rest != 0 {
+            let i = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            if patch[i].0 > patch[best].0 {
                 best = i;
             }
         }
-        let (depth, id) = left[best];
-        if depth <= 0.0 {
-            break;
-        }
-        left[best].0 = 0.0;
+        left &= !(1 << best);
+        let (depth, id) = std::mem::take(&mut patch[best]);
         let i = id as usize;
         let at = |c: &[f32]| f64::from(c.get(i).copied().unwrap_or(0.0));
         let place = Point::new(at(&shell.x), at(&shell.y), at(&shell.z));

@@ -1,4 +1,4 @@
-//! Through the tree of balls: which blocks of points a query visits, and how far a budget reaches.
+//! Through the levels: which blocks of points a query visits that has no budget for all, and how far it reaches.
 
 #![cfg_attr(
     not(test),
@@ -12,8 +12,14 @@
     )
 )]
 
-use super::kernel::{CHUNK, Job, Sums, about, over, soft_count, visit};
+use super::PointShell;
+use super::ball::{Place, about, over, soft_count};
+use super::kernel::{Job, Sums, finish_graded, visit_graded};
+use super::source::Graded;
 use crate::geometry::simd::{LANES, SimdLevel};
+
+/// Blocks visited at once.
+const CHUNK: usize = 32;
 
 /// What a traversal came to.
 pub(super) struct Walk {
@@ -32,12 +38,14 @@ pub(super) struct Walk {
 pub(super) fn walk(
     simd: SimdLevel,
     job: &Job<'_>,
+    from: &Graded<'_>,
     end: usize,
     limit: usize,
     passed: impl Fn() -> bool,
     sums: &mut Sums,
 ) -> Walk {
-    let shell = job.shell;
+    let shell = from.shell;
+    let place = &job.place;
     let [blocks, groups, regions] = &shell.tree.tiers;
     let mut ends = shell.levels.iter().map(|l| l.len.div_ceil(LANES));
     let mut next_end = ends.next().unwrap_or(usize::MAX);
@@ -45,22 +53,24 @@ pub(super) fn walk(
     let mut chunk = [0u32; CHUNK];
     let (mut n, mut visited) = (0, 0);
     for top in (0..regions.len()).step_by(LANES) {
-        let mut hits = over(simd, job, regions, top, regions.len() - top, sums.nearest());
+        let mut hits = over(simd, place, regions, top, regions.len() - top, sums.nearest());
         while hits != 0 {
             let region = top + hits.trailing_zeros() as usize;
             hits &= hits - 1;
             let children = regions.children(region);
-            let mut hits = over(simd, job, groups, children.start, children.len(), sums.nearest());
+            let mut hits = over(simd, place, groups, children.start, children.len(), sums.nearest());
             while hits != 0 {
                 let group = children.start + hits.trailing_zeros() as usize;
                 hits &= hits - 1;
                 let children = groups.children(group);
                 if children.start >= end {
-                    visit(simd, job, &chunk[..n], sums);
+                    visit_graded(simd, job, from, &chunk[..n], sums);
+                    finish_graded(simd, from, sums);
                     return Walk { done: end, counted: end, visited: visited.min(shell.len), late: false };
                 }
                 if next_end <= children.start {
-                    visit(simd, job, &chunk[..n], sums);
+                    visit_graded(simd, job, from, &chunk[..n], sums);
+                    finish_graded(simd, from, sums);
                     n = 0;
                     whole = (next_end, sums.total);
                     while next_end <= children.start {
@@ -68,16 +78,17 @@ pub(super) fn walk(
                         next_end = ends.next().unwrap_or(usize::MAX);
                     }
                 }
-                let mut hits = over(simd, job, blocks, children.start, children.len(), sums.nearest());
+                let mut hits = over(simd, place, blocks, children.start, children.len(), sums.nearest());
                 let late = visited > 0 && passed();
                 while hits != 0 {
                     let block = children.start + hits.trailing_zeros() as usize;
                     hits &= hits - 1;
-                    if block >= end || job.partial.weight(shell, block) == 0.0 {
+                    if block >= end || from.partial.weight(shell, block) == 0.0 {
                         continue;
                     }
                     if late || (visited > 0 && visited + LANES > limit) {
-                        visit(simd, job, &chunk[..n], sums);
+                        visit_graded(simd, job, from, &chunk[..n], sums);
+                        finish_graded(simd, from, sums);
                         let counted = if whole.0 > 0 { whole.0 } else { block };
                         if whole.0 > 0 {
                             sums.total = whole.1;
@@ -85,7 +96,7 @@ pub(super) fn walk(
                         return Walk { done: block, counted, visited, late };
                     }
                     if n == CHUNK {
-                        visit(simd, job, &chunk, sums);
+                        visit_graded(simd, job, from, &chunk, sums);
                         n = 0;
                     }
                     chunk[n] = block as u32;
@@ -94,45 +105,44 @@ pub(super) fn walk(
                 }
                 // Every visit may bring the nearest point closer and so spare others.
                 if !sums.touched {
-                    visit(simd, job, &chunk[..n], sums);
+                    visit_graded(simd, job, from, &chunk[..n], sums);
                     n = 0;
                 }
             }
         }
     }
-    visit(simd, job, &chunk[..n], sums);
+    visit_graded(simd, job, from, &chunk[..n], sums);
+    finish_graded(simd, from, sums);
     Walk { done: end, counted: end, visited: visited.min(shell.len), late: false }
 }
 
 /// How much of the shell a budget pays for.
 pub(super) struct Plan {
     /// Points to grant: a prefix of the shell of which about `fits` points may touch; all of them where that is fewer.
-    pub(super) granted: usize,
+    pub(super) granted: f64,
     /// Points that may touch, estimated where not all fit.
     pub(super) may_touch: usize,
 }
 
 /// Counts, level by level, the points in blocks that may touch, until `fits` is exceeded. Blocks that nearly may count
 /// in part, so that the plan changes continuously with the pose.
-pub(super) fn plan(simd: SimdLevel, job: &Job<'_>, fits: usize) -> Plan {
-    let shell = job.shell;
+pub(super) fn plan(simd: SimdLevel, place: &Place<'_>, shell: &PointShell, fits: f64) -> Plan {
     let [blocks, groups, regions] = &shell.tree.tiers;
     let mut levels = shell.levels.iter().map(|l| l.len);
     // The level being counted, the points that may touch before it and in it.
     let (mut start, mut end) = (0, levels.next().unwrap_or(shell.len));
     let (mut before, mut within) = (0.0, 0.0);
-    let fits = fits as f64;
     let over_budget = |start: usize, end: usize, before: f64, within: f64| {
-        let granted = start + ((end - start) as f64 * (fits - before) / within) as usize;
+        let granted = start as f64 + (end - start) as f64 * (fits - before) / within;
         let may_touch = ((before + within) * shell.len as f64 / end.max(1) as f64) as usize;
-        Plan { granted: (granted / LANES * LANES).max(LANES).min(shell.len), may_touch }
+        Plan { granted: granted.max(LANES as f64).min(shell.len as f64), may_touch }
     };
     for top in (0..regions.len()).step_by(LANES) {
-        let mut hits = about(simd, job, regions, top, regions.len() - top);
+        let mut hits = about(simd, place, regions, top, regions.len() - top);
         while hits != 0 {
             let children = regions.children(top + hits.trailing_zeros() as usize);
             hits &= hits - 1;
-            let mut hits = about(simd, job, groups, children.start, children.len());
+            let mut hits = about(simd, place, groups, children.start, children.len());
             while hits != 0 {
                 let children = groups.children(children.start + hits.trailing_zeros() as usize);
                 hits &= hits - 1;
@@ -146,12 +156,12 @@ pub(super) fn plan(simd: SimdLevel, job: &Job<'_>, fits: usize) -> Plan {
                     end = levels.next().unwrap_or(shell.len);
                 }
                 let n = children.len();
-                within += f64::from(soft_count(simd, job, blocks, children.start, n)) * LANES as f64;
+                within += f64::from(soft_count(simd, place, blocks, children.start, n)) * LANES as f64;
             }
         }
     }
     if before + within > fits {
         return over_budget(start, end, before, within);
     }
-    Plan { granted: shell.len, may_touch: (before + within) as usize }
+    Plan { granted: shell.len as f64, may_touch: (before + within) as usize }
 }

@@ -1,6 +1,6 @@
 //! Area weights of a query that may see a part of the shell only.
 
-use super::kernel::Partial;
+use super::source::Partial;
 use super::{Level, PointShell};
 use crate::geometry::simd::LANES;
 
@@ -19,28 +19,30 @@ pub(super) struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// For `granted` points: a multiple of 16, or all.
-    pub(super) fn new(shell: &'a PointShell, granted: usize) -> Self {
-        let alone = |fine| Self { coarse: None, fine, t: 1.0, partial: Partial::NONE };
-        let Some(i) = shell.levels.iter().position(|l| l.len > granted) else {
-            return alone(shell.levels.last());
+    /// For so many points, at least 16.
+    pub(super) fn new(shell: &'a PointShell, granted: f64) -> Self {
+        let alone = |fine, partial| Self { coarse: None, fine, t: 1.0, partial };
+        let Some(i) = shell.levels.iter().position(|l| l.len as f64 > granted) else {
+            return alone(shell.levels.last(), Partial::NONE);
         };
+        let fine = &shell.levels[i];
+        let blocks = |points: f64| (points / LANES as f64) as f32;
         if i == 0 {
-            return alone(shell.levels.first());
+            return alone(Some(fine), Partial::new(0, blocks(granted), fine.len.div_ceil(LANES)));
         }
-        let (coarse, fine) = (&shell.levels[i - 1], &shell.levels[i]);
+        let coarse = &shell.levels[i - 1];
         let (first, end) = (coarse.len / LANES, fine.len.div_ceil(LANES));
-        let partial = Partial::new(first, ((granted - coarse.len) / LANES) as u32, (end - first) as u32);
+        let partial = Partial::new(first, blocks(granted - coarse.len as f64), end - first);
         let weight: f64 = (first..end).map(|b| f64::from(partial.weight(shell, b))).sum();
         Self { coarse: Some(coarse), fine: Some(fine), t: weight / (end - first) as f64, partial }
     }
 
     /// End of the blocks to go through.
-    pub(super) fn last_block(&self, granted: usize) -> usize {
+    pub(super) fn last_block(&self) -> usize {
         match (self.coarse, self.fine) {
-            (Some(coarse), _) if self.partial.granted == 0 => coarse.len / LANES,
-            (Some(_), Some(fine)) => fine.len.div_ceil(LANES),
-            _ => granted.div_ceil(LANES),
+            (Some(coarse), _) if self.partial.granted <= 0.0 => coarse.len / LANES,
+            (_, Some(fine)) => fine.len.div_ceil(LANES),
+            _ => 0,
         }
     }
 
