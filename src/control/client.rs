@@ -62,7 +62,8 @@ pub enum ClientError {
 }
 
 fn place(e: &RpcError) -> String {
-    let field = e.data.as_ref().and_then(|d| d.field.as_deref());
+    // Most messages begin with it.
+    let field = e.data.as_ref().and_then(|d| d.field.as_deref()).filter(|f| !e.message.contains(&**f));
     field.map(|f| format!(" ({f})")).unwrap_or_default()
 }
 

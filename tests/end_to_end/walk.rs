@@ -261,3 +261,58 @@ fn ctl_takeover_ends_the_other_ctl_arm_which_says_why() {
     assert_eq!(wait_for("the end of the second", || second.try_wait().expect("waits")).code(), Some(0));
     wait_for("nobody to own the force", || (owner(&d) == 0).then_some(()));
 }
+
+/// The commands of the README, word by word, in the order in which they stand there.
+#[test]
+fn the_walk_of_the_readme_is_felt() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("the README");
+    let part =
+        readme.split("## Touch something").nth(1).and_then(|p| p.split("\n## ").next()).expect("the walk");
+    let commands: Vec<Vec<&str>> =
+        part.lines().filter_map(|l| Some(l.strip_prefix("hapticd ")?.split_whitespace().collect())).collect();
+    let [run, rest @ ..] = commands.as_slice() else { panic!("no commands: {part}") };
+    assert_eq!(run[..2], ["run", "--config"]);
+    // As shipped, but for its directories and patience with a busy machine.
+    let text = std::fs::read_to_string(root.join(run[2])).expect("the configuration");
+    let hand = text.lines().find_map(|l| l.strip_prefix("hand = ")).expect("a hand").trim_matches('"');
+    let hand = root.join("config").join(hand);
+    let d = Daemon::start(&text.replace("hands/hold.toml", &hand.display().to_string()));
+    d.wait_device();
+    // The demo's mesh.
+    let demo = d.dir.path().join("out/demo");
+    std::fs::create_dir_all(&demo).expect("a directory");
+    let hole = shapes::keyed_hole(&shapes::HoleShape::default());
+    std::fs::write(demo.join("hole.stl"), shapes::write_stl(&hole)).expect("writes");
+    let mut owning = None;
+    let mut g = 0;
+    for command in rest {
+        if command[..2] == ["ctl", "arm"] {
+            owning = Some(arm_process(&d));
+            wait_rendering(&d);
+            continue;
+        }
+        let out = Command::new(HAPTICD)
+            .args(["ctl", "--json", "--socket"])
+            .arg(d.socket())
+            .args(&command[1..])
+            .current_dir(d.dir.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("runs");
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(out.status.success(), "{command:?}: {text}{}", String::from_utf8_lossy(&out.stderr));
+        let answer: Value = serde_json::from_str(text.lines().last().expect("an answer")).expect("JSON");
+        assert!(generation(&answer) > g || command[1] == "status", "{command:?}: {answer}");
+        g = generation(&answer);
+        match command[1] {
+            "move" => wait_force(&d),
+            "delete" => wait_zero(&d),
+            _ => {}
+        }
+    }
+    let mut owning = owning.expect("the walk arms");
+    kill(Pid::from_raw(owning.id() as i32), Signal::SIGINT).expect("signals");
+    assert!(owning.wait().expect("waits").success());
+    assert_eq!(owner(&d), 0);
+}

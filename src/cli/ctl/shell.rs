@@ -7,7 +7,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
 
-/// A line of the shell.
+/// Commands of the shell, one a line; `quit` ends it.
 #[derive(Debug, Parser)]
 #[command(name = "", no_binary_name = true, disable_version_flag = true)]
 struct Line {

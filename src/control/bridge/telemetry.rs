@@ -64,7 +64,7 @@ impl Telemetry {
         longest.min(Duration::from_nanos(self.fastest_ns)).max(Duration::from_millis(1))
     }
 
-    fn take(&mut self, r: &TickRecord, changes: &mut Vec<(&'static str, String)>) {
+    pub(super) fn take(&mut self, r: &TickRecord, changes: &mut Vec<(&'static str, String)>) {
         if let Some(tap) = &mut self.tap {
             tap(r);
         }
@@ -103,14 +103,23 @@ impl Telemetry {
         }
         for (bit, event) in [(FLAG_CONTACT_BEGIN, "contact_begin"), (FLAG_CONTACT_END, "contact_end")] {
             if r.flags & bit != 0 {
-                self.contact(event, r);
+                // Nothing is touched any more when a contact ends: the one of the tick before is meant.
+                let object = if bit == FLAG_CONTACT_END {
+                    before.map_or(0, |b| b.deepest_object)
+                } else {
+                    r.deepest_object
+                };
+                self.contact(event, object, r.tick);
             }
         }
     }
 
     /// Contacts begin and end often: only those who asked for telemetry hear of them.
-    fn contact(&self, event: &str, r: &TickRecord) {
-        let text = format!("object {} at tick {}", r.deepest_object, r.tick);
+    fn contact(&self, event: &str, object: u32, tick: u64) {
+        let text = match object {
+            0 => format!("at tick {tick}"),
+            id => format!("object {id} at tick {tick}"),
+        };
         let note = crate::protocol::messages::EventNote { event: event.into(), text };
         self.subscribers.values().for_each(|s| s.outbox.note("event", &note));
     }

@@ -25,6 +25,23 @@ fn session(sessions: &Sessions) -> Arc<Session> {
     sessions.admit(a, 9).unwrap().0
 }
 
+#[tokio::test]
+async fn a_contact_that_ends_names_the_object_that_was_touched() {
+    let mut telemetry = telemetry::Telemetry::new(0, Box::new(|_, _| ()));
+    let outbox = Arc::new(Outbox::default());
+    telemetry.subscribe(1, outbox.clone(), 1.0);
+    let record =
+        |tick, flags, deepest_object| TickRecord { tick, flags, deepest_object, ..TickRecord::default() };
+    use crate::servo::record::{FLAG_CONTACT_BEGIN, FLAG_CONTACT_END};
+    for r in [record(4, FLAG_CONTACT_BEGIN, 7), record(5, 0, 9), record(6, FLAG_CONTACT_END, 0)] {
+        telemetry.take(&r, &mut Vec::new());
+    }
+    for expect in ["object 7 at tick 4", "object 9 at tick 6"] {
+        let line = String::from_utf8(outbox.next().await.unwrap()).unwrap();
+        assert!(line.contains(expect), "{line}");
+    }
+}
+
 /// A servo on the virtual clock, and the bridge's state for it without its thread: armed by one session, and rendering.
 struct Stalling {
     state: State,

@@ -276,7 +276,7 @@ impl fmt::Display for ImportReport {
         line("area", format!("{} m^2", e(self.area, 6)))?;
         line("signed volume", format!("{} m^3", e(self.signed_volume, 9)))?;
         let certainty = match (self.solid_error, self.volumes_differ()) {
-            (_, _) if !self.closed => "by the winding number; the surface is open".into(),
+            (e, _) if !self.closed => format!("+- {e:.1e}, by the winding number, as the surface is open"),
             (0.0, _) => "no overlap found".into(),
             (e, true) => format!("+- {e:.1e}; differs: shells overlap"),
             (e, false) => format!("+- {e:.1e}"),
