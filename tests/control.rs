@@ -539,6 +539,11 @@ fn ctl_says_which_socket_it_tried() {
     let out = d.ctl(&["move", "nobody", "--at", "0,0,0"]);
     assert_eq!(out.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&out.stderr).contains("nobody"));
+    // Who means a mesh learns how to say so; the field that is to blame is named once.
+    let out = d.ctl(&["delete", "nobody"]);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("--mesh") && said.matches("object").count() == 2, "{said}");
+    assert_eq!(out.status.code(), Some(1));
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn execute(client: &mut Client, context: &Manner, command: Command) -> anyhow::R
         Command::Set(a) => client.call("object.update", a.params())?,
         Command::Delete(a) => {
             let (method, params) = a.request();
-            client.call(method, params)?
+            client.call(method, params).map_err(|e| a.explain(e))?
         }
         Command::Tool(a) => client.call("tool.set", a.params())?,
         Command::Place(a) => client.call("device.place", a.params())?,

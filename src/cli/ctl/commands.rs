@@ -2,6 +2,8 @@
 
 use crate::cli::exit::Usage;
 use crate::cli::numbers::{finite, list, not_negative, positive};
+use crate::control::client::ClientError;
+use crate::protocol::rpc::codes;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
@@ -216,6 +218,17 @@ pub(super) struct DeleteArgs {
 }
 
 impl DeleteArgs {
+    /// An object that is not there may be a mesh or a material.
+    pub(super) fn explain(&self, e: ClientError) -> anyhow::Error {
+        let hint = match &e {
+            ClientError::Refused(r) if r.code == codes::NOT_FOUND && !self.mesh && !self.material => {
+                "; a mesh is deleted with --mesh, a material with --material"
+            }
+            _ => return e.into(),
+        };
+        anyhow::anyhow!("{e}{hint}")
+    }
+
     pub(super) fn request(&self) -> (&'static str, Value) {
         match (self.mesh, self.material) {
             (true, _) => ("mesh.delete", json!({"name": self.name})),

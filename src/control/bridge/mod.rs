@@ -336,8 +336,8 @@ impl State {
                 let opened = self.motion.open(session, delay_ns, lease_ns, monotonic_ns()).map(|stream| {
                     MotionOpened {
                         stream,
-                        delay_s: delay_ns as f64 * 1e-9,
-                        lease_s: lease_ns as f64 * 1e-9,
+                        delay_s: delay_ns as f64 / 1e9,
+                        lease_s: lease_ns as f64 / 1e9,
                         generation: self.generation,
                     }
                 });
