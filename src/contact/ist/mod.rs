@@ -5,7 +5,8 @@
 //! solid, so the volumes below a node sum to the solid's own. The other body is asked through its signed distance
 //! field: a ball deeper than its radius is wholly inside, one farther outside than its radius is not touched, and only
 //! what lies between is opened. Where the paper adds lenses of sphere pairs and leaves the gaps between the spheres to
-//! enlarged secondary radii, nothing is left over here, and every answer comes with bounds that hold.
+//! enlarged secondary radii, nothing is left over here, and every answer comes with bounds that hold. [`lens`] is the paper's
+//! closed form, which tests hold the answers against.
 
 pub mod lens;
 mod model;

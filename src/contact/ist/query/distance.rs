@@ -15,6 +15,7 @@ use super::tree::{Child, WIDTH};
 use super::triangles::closest_of_triangles;
 use super::volume::{NOTHING, STACK, STEPS_A_LOOK, node_at};
 use crate::contact::{Bounds, Deadline, QueryState};
+use crate::geometry::lanes::Constants;
 use crate::geometry::simd::{LANES, Simd, dispatch, level};
 use crate::geometry::{Point, Pose, Vec3};
 
@@ -369,18 +370,26 @@ fn group<S: Simd>(
     while left > 0 {
         let Some(block) = unpack(&tree.cells, index, left) else { return };
         let cells = see_cells(simd, frame, &block);
-        let (depth, half) = (cells.seen.depth.store(), cells.half.store());
-        let at = store(cells.seen.at);
-        for i in 0..LANES.min(left) {
-            // From the solid part's centroid to the farthest corner of its cube.
-            let reach = frame.cell * 1.74;
-            near.least = near.least.min(-depth[i] - reach - frame.error);
-            let estimate = -depth[i] - half[i];
-            near.inside |= depth[i] > 0.0;
-            near.smallest = near.smallest.min(estimate);
-            *reached = reached.min(estimate.max(0.0));
-            if estimate <= *reached + slack {
-                let place = Place { estimate, at: [at[0][i], at[1][i], at[2][i]] };
+        // Nothing lies in the places past the last cell.
+        let k = Constants(simd);
+        let (zero, nowhere) = (k.of(0.0), k.of(f32::NEG_INFINITY));
+        let fraction = k.at(&block.fraction);
+        let depth = fraction.at_most(zero, nowhere, cells.seen.depth);
+        let near_by = fraction.at_most(zero, nowhere, cells.seen.depth + cells.half);
+        let (deepest, nearest) = (simd.reduce_max(depth.bare()), -simd.reduce_max(near_by.bare()));
+        // From the solid part's centroid to the farthest corner of its cube.
+        let reach = frame.cell * 1.74;
+        near.least = near.least.min(-deepest - reach - frame.error);
+        near.inside |= deepest > 0.0;
+        near.smallest = near.smallest.min(nearest);
+        *reached = reached.min(nearest.max(0.0));
+        let mut bits = simd.gt_bits(near_by.bare(), k.of(-*reached - slack).bare());
+        if bits != 0 {
+            let (near_by, at) = (near_by.store(), store(cells.seen.at));
+            while bits != 0 {
+                let i = bits.trailing_zeros() as usize & (LANES - 1);
+                bits &= bits - 1;
+                let place = Place { estimate: -near_by[i], at: [at[0][i], at[1][i], at[2][i]] };
                 keep(&mut near.places, place, apart);
             }
         }
