@@ -237,7 +237,8 @@ fn stiffness_agrees_with_finite_differences() {
 fn stiffness_has_closed_forms_on_a_half_space() {
     // Flat face: k A along z, k I about x and y, nothing in the plane.
     let size = 0.04;
-    let c = ask(&shell(&shapes::cuboid(Vec3::repeat(size)), 20_000), &at(0.0, 0.0, 0.0195), &floor());
+    // (Points closer together than the face is deep: what the sides add below the surface is then sampled too.)
+    let c = ask(&shell(&shapes::cuboid(Vec3::repeat(size)), 40_000), &at(0.0, 0.0, 0.0195), &floor());
     close("k A", c.stiffness[(2, 2)], PRESSURE * size * size, 1e-3);
     // About the tool's origin, high above the face, turning also lowers the load: k (I - V z).
     let (volume, height) = (size * size * 0.0005, 0.02 - 0.00025);
@@ -253,6 +254,59 @@ fn stiffness_has_closed_forms_on_a_half_space() {
     let c = ask(&shell(&shapes::icosphere(r, 5), 10_000), &at(0.0, 0.0, -0.015), &floor());
     close("k V", c.wrench.force.z, PRESSURE * 4.0 / 3.0 * PI * r.powi(3), 0.01);
     assert!(c.stiffness[(2, 2)] < 0.02 * PRESSURE * PI * r * r, "{}", c.stiffness);
+}
+
+/// However few points there are, one of each face lies at the corner itself.
+#[test]
+fn a_corner_touches_when_it_is_there_and_is_pushed_off_the_surface() {
+    let size = 0.04;
+    for points in [200, 1000, 5000, 20_000] {
+        let tool = shell(&shapes::cuboid(Vec3::repeat(size)), points);
+        for tilt in [0.0, 0.2, 0.4] {
+            let upright = Rotation3::rotation_between(&Vec3::repeat(1.0), &-Vec3::z()).expect("not opposite");
+            let turn = UnitQuaternion::from_scaled_axis(Vec3::new(0.8, 0.6, 0.0) * tilt)
+                * UnitQuaternion::from_rotation_matrix(&upright);
+            let lowest = (turn * Vec3::repeat(size / 2.0)).z;
+            for h in [1e-5, 2e-4, 1e-3] {
+                let pose = Pose::from_parts(Translation3::new(0.0, 0.0, -lowest - h), turn);
+                let c = ask(&tool, &pose, &floor());
+                assert!((c.depth - h).abs() < 3e-6, "{points} {tilt} {h}: {}", c.depth);
+                let f = c.wrench.force;
+                assert!(f.z > 0.0 && f.xy().norm() < 0.02 * f.z, "{points} {tilt} {h}: {f}");
+            }
+        }
+    }
+}
+
+/// A sparse corner, dragged along a wall while deep and back while hardly touching.
+#[test]
+fn a_sparse_corner_takes_no_work_in_a_closed_loop() {
+    let size = 0.04;
+    let upright = Rotation3::rotation_between(&Vec3::repeat(1.0), &-Vec3::z()).expect("not opposite");
+    let upright = UnitQuaternion::from_rotation_matrix(&upright);
+    for points in [200, 2000, 10_000] {
+        let tool = shell(&shapes::cuboid(Vec3::repeat(size)), points);
+        for (tilt, heading) in [(0.0, 0.0), (0.0, 2.0), (0.3, 1.0), (0.3, 4.0), (0.45, 2.5)] {
+            let turn = UnitQuaternion::from_scaled_axis(Vec3::new(0.8, 0.6, 0.0) * tilt) * upright;
+            let lowest = (turn * Vec3::repeat(size / 2.0)).z;
+            // 2 mm across, 0.5 mm deep and back up.
+            let way = Vec3::new(f64::cos(heading), f64::sin(heading), 0.0) * 2e-3;
+            let deep = Vec3::new(0.0, 0.0, -lowest - 6e-4);
+            let shallow = deep + Vec3::z() * 5e-4;
+            let stops = [shallow, deep, deep + way, shallow + way, shallow];
+            let (mut work, mut moved) = (0.0, 0.0f64);
+            for leg in stops.windows(2) {
+                for k in 0..100 {
+                    let at = leg[0] + (leg[1] - leg[0]) * ((f64::from(k) + 0.5) / 100.0);
+                    let c = ask(&tool, &Pose::from_parts(at.into(), turn), &floor());
+                    let done = c.wrench.force.dot(&(leg[1] - leg[0])) / 100.0;
+                    work += done;
+                    moved += done.abs();
+                }
+            }
+            assert!(moved > 0.0 && work.abs() < 0.02 * moved, "{points} {tilt} {heading}: {work} of {moved}");
+        }
+    }
 }
 
 #[test]
@@ -453,17 +507,30 @@ fn what_the_tree_leaves_out_cannot_touch() {
             let place = (Vec3::new(r(4), r(5), r(6)) - Vec3::repeat(0.5)) * 2.0 * reach;
             let pose = turned(axis, 6.0 * r(7), place.x, place.y, place.z);
             let c = ask(&tool, &pose, &object);
-            let (mut force, mut torque, mut deepest) = (Vec3::zeros(), Vec3::zeros(), f64::NEG_INFINITY);
+            let (mut normals, mut along) = (Vector6::zeros(), Vector6::zeros());
+            let (mut deepest, mut pressed) = (f64::NEG_INFINITY, 0);
             for i in 0..points.len {
                 let p = pose * points.position(i);
-                let depth = field.depth(&p);
+                let (depth, g) = field.depth_gradient(&p);
                 deepest = deepest.max(depth);
-                let normal = Vec3::new(points.nx[i].into(), points.ny[i].into(), points.nz[i].into());
-                let f = pose.rotation * normal * (PRESSURE * f64::from(points.area[i]) * depth.max(0.0));
-                force += f;
-                torque += (p.coords - pose.translation.vector).cross(&f);
+                pressed += u32::from(depth > 0.0);
+                let normal =
+                    pose.rotation * Vec3::new(points.nx[i].into(), points.ny[i].into(), points.nz[i].into());
+                let size = PRESSURE * f64::from(points.area[i]) * depth.max(0.0);
+                for (sum, f) in [(&mut normals, normal * size), (&mut along, g * normal.dot(&g) * size)] {
+                    let torque = (p.coords - pose.translation.vector).cross(&f);
+                    *sum += Vector6::new(f.x, f.y, f.z, torque.x, torque.y, torque.z);
+                }
             }
             assert!(c.complete);
+            // Of a sparse contact the answer lies between the two sums, with one part for force and torque.
+            let (off, got) = (along - normals, wrench(&c) - normals);
+            let part = if off.norm() > 1e-9 { got.dot(&off) / off.norm_squared() } else { 0.0 };
+            assert!(part > -1e-3 && part < 1.001, "{k}: {part}");
+            let finely = pressed > 60 && deepest > 2.6 * (points.total_area / 12_000.0).sqrt();
+            let answer = if finely { normals } else { normals + off * part };
+            let triple = |at: usize| Vec3::new(answer[at], answer[at + 1], answer[at + 2]);
+            let (force, torque) = (triple(0), triple(3));
             assert!((c.wrench.force - force).norm() <= 1e-4 * force.norm() + 1e-5, "{k}: {force}");
             assert!((c.wrench.torque - torque).norm() <= 1e-4 * force.norm() * 0.03 + 1e-6, "{k}: {torque}");
             if deepest > 1e-6 {

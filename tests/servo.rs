@@ -19,6 +19,8 @@ mod lifecycle;
 mod lists;
 #[path = "servo/many.rs"]
 mod many;
+#[path = "servo/sharp.rs"]
+mod sharp;
 #[path = "servo/stability.rs"]
 mod stability;
 #[path = "servo/stream.rs"]

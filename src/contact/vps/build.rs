@@ -7,7 +7,9 @@
 //! of prefix. Surfaces that look in different ways (two faces of a thin plate, of a cube) are sampled
 //! independently: a face's weights sum to its own area.
 
+use super::balance::balance;
 use super::cover::covering_radius;
+use super::features::{Site, sites};
 use super::nearest::PointGrid;
 use super::order::{Order, ranks};
 use super::sorted::Sorted;
@@ -63,6 +65,10 @@ pub const MAX_POINTS: u32 = 4_000_000;
 const OVERSAMPLE: f64 = 10.0;
 /// Candidates whose normals differ by more than acos of this do not compete for room.
 const SAME_WAY: f64 = 0.1;
+/// Points of a Poisson-disk sampling that an area of the square of their least distance holds.
+const PACKING: f64 = 0.75;
+/// A corner or edge belongs to the faces whose normals are within acos of this.
+const ON_FACE: f64 = 0.9;
 /// Length of a level over that of the next: a fourth root of 1/2.
 const LEVEL_RATIO: f64 = 0.840_896_415_253_714_5;
 
@@ -117,7 +123,8 @@ impl PointShell {
                 });
             }
         }
-        let mut shell = thin(candidates, params.density, &mut rng);
+        let spacing = (PACKING * total / want).sqrt();
+        let mut shell = thin(candidates, sites(mesh, want, spacing), params.density, &mut rng);
         let points: Vec<Point> = (0..shell.len).map(|i| shell.position(i)).collect();
         shell.set_covering_radius(covering_radius(&corners, &points));
         Ok(shell)
@@ -139,7 +146,7 @@ pub(super) fn checked_count(density: Density, total: f64) -> Result<f64, ShellEr
     let count = match density {
         Density::Points(0) => return Err(ShellError::Parameter("a shell needs at least 1 point".into())),
         Density::Points(n) => f64::from(n),
-        Density::Spacing(s) if s.is_finite() && s > 0.0 => (0.75 * total / (s * s)).max(1.0),
+        Density::Spacing(s) if s.is_finite() && s > 0.0 => (PACKING * total / (s * s)).max(1.0),
         Density::Spacing(s) => {
             return Err(ShellError::Parameter(format!("spacing {s} m is not a positive number")));
         }
@@ -156,17 +163,24 @@ fn unit(rng: &mut Pcg64Mcg) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Dart throwing with shrinking radius over shuffled candidates.
-pub(super) fn thin(mut candidates: Vec<Candidate>, density: Density, rng: &mut Pcg64Mcg) -> PointShell {
-    for i in (1..candidates.len()).rev() {
-        candidates.swap(i, (rng.next_u64() % (i as u64 + 1)) as usize);
-    }
+/// Dart throwing with shrinking radius over shuffled candidates; where it may, at `sites` first.
+pub(super) fn thin(
+    mut candidates: Vec<Candidate>,
+    mut sites: Vec<Site>,
+    density: Density,
+    rng: &mut Pcg64Mcg,
+) -> PointShell {
+    shuffle(&mut candidates, rng);
+    let corners = sites.iter().take_while(|s| s.corner).count();
+    shuffle(&mut sites[corners..], rng);
+    let on_faces = candidates.len();
+    candidates.extend(sites.iter().flat_map(Site::candidates));
     let places: Vec<Point> = candidates.iter().map(|c| c.at).collect();
     let (goal, last_radius) = match density {
-        Density::Points(n) => (places.len().min(n as usize), 0.0),
+        Density::Points(n) => (on_faces.min(n as usize), 0.0),
         Density::Spacing(s) => (places.len(), s),
     };
-    let mut rounds = Rounds::new(&candidates, &places, goal);
+    let mut rounds = Rounds::new(&candidates, &places, &sites, goal);
     let mut radius = extent(&places);
     let mut reach = f64::INFINITY;
     while rounds.accepted.len() < goal {
@@ -180,6 +194,12 @@ pub(super) fn thin(mut candidates: Vec<Candidate>, density: Density, rng: &mut P
     rounds.finish()
 }
 
+fn shuffle<T>(items: &mut [T], rng: &mut Pcg64Mcg) {
+    for i in (1..items.len()).rev() {
+        items.swap(i, (rng.next_u64() % (i as u64 + 1)) as usize);
+    }
+}
+
 fn extent(places: &[Point]) -> f64 {
     let first = places.first().copied().unwrap_or_default();
     let (low, high) = places.iter().fold((first, first), |(l, h), p| (l.inf(p), h.sup(p)));
@@ -189,8 +209,15 @@ fn extent(places: &[Point]) -> f64 {
 const NOBODY: u32 = u32::MAX;
 
 struct Rounds<'a> {
+    /// Those on faces, then those of the sites.
     candidates: &'a [Candidate],
     places: &'a [Point],
+    sites: &'a [Site],
+    /// First candidate of each site, and the end of the last one's.
+    members: Vec<usize>,
+    /// Where in `accepted` the points of a site begin.
+    taken: Vec<Option<u32>>,
+    site_points: usize,
     goal: usize,
     /// Squared distance of each candidate to its owner.
     distance: Vec<f64>,
@@ -205,7 +232,7 @@ struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    fn new(candidates: &'a [Candidate], places: &'a [Point], goal: usize) -> Self {
+    fn new(candidates: &'a [Candidate], places: &'a [Point], sites: &'a [Site], goal: usize) -> Self {
         let n = candidates.len();
         let mut stops: Vec<usize> = Vec::new();
         // Spacing mode does not know its length beforehand: levels simply stop early.
@@ -217,9 +244,19 @@ impl<'a> Rounds<'a> {
             }
             next *= LEVEL_RATIO;
         }
+        let on_faces = n - sites.iter().map(|s| s.faces.len()).sum::<usize>();
+        let mut members = vec![on_faces];
+        members.extend(sites.iter().scan(on_faces, |at, s| {
+            *at += s.faces.len();
+            Some(*at)
+        }));
         Self {
             candidates,
             places,
+            sites,
+            members,
+            taken: vec![None; sites.len()],
+            site_points: 0,
             goal,
             distance: vec![f64::INFINITY; n],
             owner: vec![NOBODY; n],
@@ -230,40 +267,100 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// One round: accepts every candidate at least `radius` from all accepted ones. No candidate is farther than
-    /// `reach` from its owner when the round starts.
+    /// One round: accepts every candidate at least `radius` from all accepted ones, corners and edges first. No
+    /// candidate on a face is farther than `reach` from its owner when the round starts.
     fn throw(&mut self, radius: f64, reach: f64) {
         let grid = PointGrid::new(self.places, radius);
-        for i in 0..self.candidates.len() {
+        for site in 0..self.sites.len() {
+            // A corner keeps only half the distance, so that none is left out.
+            let apart = if self.sites[site].corner { 0.5 * radius } else { radius };
+            if self.may_take(site, apart) {
+                self.take(site, &grid, reach);
+            }
+        }
+        let near_sites = (!self.sites.is_empty())
+            .then(|| PointGrid::new(&self.sites.iter().map(|s| s.at).collect::<Vec<_>>(), radius));
+        for i in 0..self.members[0] {
+            if self.accepted.len() >= self.goal {
+                break;
+            }
             if self.distance[i] < radius * radius {
                 continue;
             }
-            let owner = self.accepted.len() as u32;
-            self.accepted.push(i as u32);
-            let (candidates, distance, owners) = (self.candidates, &mut self.distance, &mut self.owner);
-            let me = &candidates[i];
-            grid.near(&me.at, reach.min(1e9), |j| {
-                let j = j as usize;
-                let other = &candidates[j];
-                let d = (other.at - me.at).norm_squared();
-                if d < distance[j] && me.normal.dot(&other.normal) > SAME_WAY {
-                    distance[j] = d;
-                    owners[j] = owner;
-                }
-            });
-            self.distance[i] = -1.0;
-            self.owner[i] = owner;
-            let len = self.accepted.len();
-            if len == PATCHES {
-                self.divide();
+            match near_sites.as_ref().and_then(|sites| self.instead(i, sites, 0.5 * radius)) {
+                Some(site) => self.take(site, &grid, reach),
+                None => self.accept(i, &grid, reach),
             }
-            if self.stops.last() == Some(&len) {
-                self.stops.pop();
-                self.take_level();
+        }
+    }
+
+    /// A site within `apart` of candidate `i`, on its face and still to be taken: a corner, else the nearest. No point
+    /// on a face is so close to a corner or edge that it would keep those from being taken later.
+    fn instead(&self, i: usize, sites: &PointGrid, apart: f64) -> Option<usize> {
+        let me = &self.candidates[i];
+        let mut best: Option<(bool, f64, usize)> = None;
+        sites.near(&me.at, apart, |k| {
+            let k = k as usize;
+            let site = &self.sites[k];
+            let rank = (!site.corner, (site.at - me.at).norm_squared(), k);
+            let on_face = || site.faces.iter().any(|f| f.0.dot(&me.normal) > ON_FACE);
+            if rank.1 < apart * apart && best.is_none_or(|b| rank < b) && on_face() && self.may_take(k, apart)
+            {
+                best = Some(rank);
             }
-            if len == self.goal {
-                break;
+        });
+        best.map(|b| b.2)
+    }
+
+    /// All points of a site are at least `apart` from all accepted ones, and there is room for them.
+    fn may_take(&self, site: usize, apart: f64) -> bool {
+        let members = self.members[site]..self.members[site + 1];
+        // At least half of the points are for the faces.
+        self.taken[site].is_none()
+            && self.site_points + members.len() <= self.goal / 2
+            && self.accepted.len() + members.len() <= self.goal
+            && members.into_iter().all(|j| self.distance[j] >= apart * apart)
+    }
+
+    fn take(&mut self, site: usize, grid: &PointGrid, reach: f64) {
+        self.taken[site] = Some(self.accepted.len() as u32);
+        for i in self.members[site]..self.members[site + 1] {
+            self.accept(i, grid, reach);
+            self.site_points += 1;
+        }
+    }
+
+    fn accept(&mut self, i: usize, grid: &PointGrid, reach: f64) {
+        let owner = self.accepted.len() as u32;
+        self.accepted.push(i as u32);
+        let (candidates, accepted) = (self.candidates, &self.accepted);
+        let (distance, owners) = (&mut self.distance, &mut self.owner);
+        let me = &candidates[i];
+        grid.near(&me.at, reach.min(1e9), |j| {
+            let j = j as usize;
+            let other = &candidates[j];
+            let d = (other.at - me.at).norm_squared();
+            if d > distance[j] {
+                return;
             }
+            let alike = me.normal.dot(&other.normal);
+            // Of the points at one corner, the one that looks most the same way.
+            let nearer = d < distance[j]
+                || candidates[accepted[owners[j] as usize] as usize].normal.dot(&other.normal) < alike;
+            if nearer && alike > SAME_WAY {
+                distance[j] = d;
+                owners[j] = owner;
+            }
+        });
+        self.distance[i] = -1.0;
+        self.owner[i] = owner;
+        let len = self.accepted.len();
+        if len == PATCHES {
+            self.divide();
+        }
+        if self.stops.last() == Some(&len) {
+            self.stops.pop();
+            self.take_level();
         }
     }
 
@@ -292,6 +389,10 @@ impl<'a> Rounds<'a> {
             weights[owner as usize] += candidate.weight;
             farthest = farthest.max(d);
         }
+        let normals = |k: usize| &self.candidates[self.accepted[k] as usize].normal;
+        let places: Vec<Point> = self.accepted.iter().map(|&i| self.places[i as usize]).collect();
+        let sites = self.sites.iter().zip(&self.taken).filter_map(|(s, t)| Some((s, (*t)? as usize)));
+        balance(&mut weights, &places, normals, sites);
         self.levels.push((self.accepted.len(), weights, farthest.sqrt()));
     }
 

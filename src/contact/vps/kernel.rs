@@ -22,8 +22,11 @@ use crate::geometry::simd::{LANES, Simd, SimdLevel, dispatch};
 /// Blocks that press whose sums stay in f32 lanes before they are added in f64.
 const CHUNK: usize = 16;
 
-/// Sums: total force (3), total torque (3), elastic force (3), twice the symmetric part of the stiffness (21).
-pub(super) const SUMS: usize = 30;
+/// Sums: total force (3), total torque (3), elastic force (3), twice the symmetric part of the stiffness (21); force (3)
+/// and torque (3) of the parts along the depth gradient, the sum of their sizes (1), area (1).
+pub(super) const SUMS: usize = 38;
+/// Where the sums of the parts along the depth gradient begin.
+pub(super) const ALONG: usize = 30;
 
 /// Everything that a block needs, in the tool's frame.
 #[derive(Clone, Copy)]
@@ -258,6 +261,7 @@ fn run<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, blocks: &[u32], sums: 
 fn sum<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums) {
     if pressed > 0 {
         sum_forces(s, from, pressed, sums);
+        sum_along(s, from, pressed, sums);
         sum_moments(s, from, pressed, sums);
     }
 }
@@ -312,6 +316,29 @@ fn sum_forces<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sum
     }
     for i in 0..9 {
         s.accumulate(lanes[i], &mut sums.total[i]);
+    }
+}
+
+/// Adds the parts of the forces along the depth gradient g: (n . g) g for each n.
+#[inline(always)]
+fn sum_along<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums) {
+    let zero = s.splat(0.0);
+    let mut lanes = [zero; 8];
+    for p in sums.pressed.iter().take(pressed) {
+        let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
+        let g = [s.load(&p.gradient[0]), s.load(&p.gradient[1]), s.load(&p.gradient[2])];
+        let along = s.add(s.add(s.mul(n[0], g[0]), s.mul(n[1], g[1])), s.mul(n[2], g[2]));
+        let size = s.mul(s.load(&p.force), along);
+        let m = cross(s, r, g);
+        for i in 0..3 {
+            lanes[i] = s.add(lanes[i], s.mul(size, g[i]));
+            lanes[3 + i] = s.add(lanes[3 + i], s.mul(size, m[i]));
+        }
+        lanes[6] = s.add(lanes[6], s.max(size, s.sub(zero, size)));
+        lanes[7] = s.add(lanes[7], s.load(&p.area));
+    }
+    for i in 0..8 {
+        s.accumulate(lanes[i], &mut sums.total[ALONG + i]);
     }
 }
 

@@ -1,16 +1,19 @@
 //! Voxmap-PointShell: a sampled tool surface against an object's distance field (Sagardia, Stouraitis and Lopes e
 //! Silva 2014), with area weights, so that neither force nor stiffness depends on the sampling density.
 
+mod balance;
 mod ball;
 mod build;
 mod cloud;
 mod cover;
+mod features;
 mod kernel;
 mod nearest;
 mod order;
 mod query;
 mod sorted;
 mod source;
+mod sparse;
 mod sweep;
 mod tree;
 mod walk;

@@ -2,7 +2,8 @@
 //!
 //! Force law: pressure k d on the tool's surface inside the object, d = depth there, along the shell's inward
 //! normal. By the divergence theorem this is minus the gradient of k times the integral of depth over the overlap,
-//! so a closed loop of poses takes no work, and a flat face of area A pressed h deep is pushed back with k A h.
+//! so a closed loop of poses takes no work, and a flat face of area A pressed h deep is pushed back with k A h. Where
+//! the overlap is smaller than the point spacing, see [`super::sparse`].
 //! Damping presses with c v where a surface element moves against its inward normal with v, but never with more
 //! than the spring, so that it starts from zero at first touch and never pulls.
 
@@ -19,8 +20,9 @@
 )]
 
 use super::ball::Place;
-use super::kernel::{Job, Sums};
+use super::kernel::{ALONG, Job, Sums};
 use super::source::Graded;
+use super::sparse::{Sampling, settled};
 use super::sweep::{count, sweep};
 use super::walk::{Plan, plan, walk};
 use super::weights::Weights;
@@ -38,6 +40,9 @@ const SLACK: f64 = 0.8;
 const WHOLE: (f64, f64) = (0.5, 0.8);
 /// Points of the answer when the deadline has passed: a few microseconds, evenly over the tool.
 const LATE: f64 = 256.0;
+
+/// Points that push with less of their pressure than this are not listed.
+const LEAST_PUSH: f64 = 0.1;
 
 /// Answers with the shell's points. Real-time safe: no allocation, no panic.
 pub(crate) fn query(
@@ -58,7 +63,7 @@ pub(crate) fn query(
     if gap.least > 2.0 * shell.ball_radius {
         return Contact { depth_bounds: Some(gap.bounds()), work: 1, need: 1, ..Contact::none(None) };
     }
-    let ask = Ask { q, shell, simd: level(), job: job(q, place), error, gap };
+    let ask = Ask { q, shell, field, simd: level(), job: job(q, place), error, gap };
     let units = if budget.units == 0 { usize::MAX } else { budget.units as usize };
     if units >= shell.len {
         return ask.whole(units, 0.0, &budget, state);
@@ -106,6 +111,7 @@ fn blend(whole: Contact, part: &Contact, w: f64) -> Contact {
 struct Ask<'a> {
     q: &'a Query<'a>,
     shell: &'a PointShell,
+    field: &'a Field,
     simd: SimdLevel,
     job: Job<'a>,
     error: f64,
@@ -137,7 +143,7 @@ impl Ask<'_> {
             // Without a count of what may touch it asks for all, so that it keeps being answered so.
             need: if may_touch > 0.0 { need(may_touch, shell) } else { shell.len as u32 },
             complete: !swept.unsure,
-            ..self.contact(&sums, &weights, seen, 1.0)
+            ..self.contact(&sums, &weights, shell.len as f64, seen, 1.0)
         }
     }
 
@@ -170,12 +176,13 @@ impl Ask<'_> {
             need: need(plan.may_touch.max(walked.visited) as f64, shell),
             complete: seen >= all,
             deadline_hit: walked.late,
-            ..self.contact(&sums, &weights, seen, weights.factor(shell, walked.counted))
+            ..self.contact(&sums, &weights, plan.granted, seen, weights.factor(shell, walked.counted))
         }
     }
 
-    /// Wrench, bounds and points from sums over points that are, or cannot matter, the first `seen`.
-    fn contact(&self, sums: &Sums, weights: &Weights<'_>, seen: usize, factor: f64) -> Contact {
+    /// Wrench, bounds and points from sums over points that are, or cannot matter, the first `seen`; `granted` points
+    /// stand for the whole tool.
+    fn contact(&self, sums: &Sums, weights: &Weights<'_>, granted: f64, seen: usize, factor: f64) -> Contact {
         let deepest = largest(&sums.deepest);
         let mut contact = Contact::none((deepest <= 0.0 && deepest.is_finite()).then_some(-deepest));
         let bounds = depth_bounds(sums, covering(self.shell, seen), self.error);
@@ -184,8 +191,8 @@ impl Ask<'_> {
             contact.touching = true;
             contact.depth = deepest;
             contact.distance = Some(0.0);
-            respond(&mut contact, self.q, self.shell, sums, factor);
-            list_points(&mut contact, self.q, self.shell, sums, weights, factor);
+            let along = respond(&mut contact, self.q, self.shell, granted, sums, factor);
+            list_points(&mut contact, self.q, self.shell, self.field, along, sums, weights, factor);
         }
         contact
     }
@@ -264,12 +271,24 @@ fn depth_bounds(sums: &Sums, covering: f64, error: f64) -> Bounds {
     Bounds { lower: (inside - error).max(outside), upper: any + error + covering }
 }
 
-/// Wrench and stiffness in the scene from the sums in the tool's frame.
-fn respond(contact: &mut Contact, q: &Query<'_>, shell: &PointShell, sums: &Sums, factor: f64) {
+/// Wrench and stiffness in the scene from the sums in the tool's frame; how much the push is along the depth gradient.
+/// `points` are those that stand for the whole tool.
+fn respond(
+    contact: &mut Contact,
+    q: &Query<'_>,
+    shell: &PointShell,
+    points: f64,
+    sums: &Sums,
+    factor: f64,
+) -> f64 {
     let total = |i: usize| sums.total[i].iter().sum::<f64>() * factor;
     let triple = |i: usize| Vec3::new(total(i), total(i + 1), total(i + 2));
     let rotation = &q.tool_pose.rotation;
-    contact.wrench = Wrench { force: rotation * triple(0), torque: rotation * triple(3) };
+    let wrench = |i: usize| Wrench { force: triple(i), torque: triple(i + 3) };
+    let cell = shell.total_area / points.max(1.0);
+    let sampling = Sampling { points: total(ALONG + 7) / cell, depth: contact.depth / cell.sqrt() };
+    let (settled, along) = settled(&wrench(0), &wrench(ALONG), total(ALONG + 6), &sampling);
+    contact.wrench = Wrench { force: rotation * settled.force, torque: rotation * settled.torque };
 
     // -d(wrench)/d(displacement) of the elastic part: moving by (v, w) deepens a point by g.v + (r x g).w and turns
     // the force with the tool. The part from turning the torque is antisymmetric and drops out below.
@@ -284,13 +303,17 @@ fn respond(contact: &mut Contact, q: &Query<'_>, shell: &PointShell, sums: &Sums
     }
     let length = shell.bound_radius.max(1e-6);
     contact.stiffness = rotated(&positive_part(&symmetric, length), &rotation.to_rotation_matrix());
+    along
 }
 
 /// The deepest points of different patches, deepest first, apart from each other where the choice allows it.
+#[allow(clippy::too_many_arguments)]
 fn list_points(
     contact: &mut Contact,
     q: &Query<'_>,
     shell: &PointShell,
+    field: &Field,
+    along: f64,
     sums: &Sums,
     weights: &Weights<'_>,
     factor: f64,
@@ -317,10 +340,19 @@ fn list_points(
         if chosen[..n].iter().any(|c| (c - place).norm_squared() < apart * apart) {
             continue;
         }
+        let position = q.tool_pose * place;
+        let normal = q.tool_pose.rotation * Vec3::new(at(&shell.nx), at(&shell.ny), at(&shell.nz));
+        let (_, gradient) = field.depth_gradient(&q.object_pose.inverse_transform_point(&position));
+        let gradient = q.object_pose.rotation * gradient;
+        let faces = normal.dot(&gradient);
+        // Of the faces that meet at a corner or edge, those across the object's surface do not push.
+        if faces.abs() < LEAST_PUSH {
+            continue;
+        }
         chosen[n] = place;
         contact.points[n] = ContactPoint {
-            position: (q.tool_pose * place).coords,
-            normal: q.tool_pose.rotation * Vec3::new(at(&shell.nx), at(&shell.ny), at(&shell.nz)),
+            position: position.coords,
+            normal: (normal + (gradient * faces - normal) * along).normalize(),
             depth: f64::from(depth),
             area: weights.area(shell, i) * factor,
             id,

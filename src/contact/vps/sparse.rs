@@ -1,0 +1,132 @@
+//! Contacts that are smaller than the point spacing.
+//!
+//! The pressure along the normals, k d n, adds up to a potential force over the whole surface of the overlap. A corner
+//! or edge that presses less deep than the points lie apart has a few points in contact, whose normals do not add up
+//! to that: what is left over pushes along the object, does work in closed loops, and drives a tool that nobody holds.
+//! Over a flat object the same potential has another sum, by the divergence theorem on d^2/2 g (g = depth gradient,
+//! constant): minus the sum of k a (n . g) d^2/2, of which every single point pushes along g, with k a d (n . g) g.
+//! The two agree as the sampling gets finer. Where g is not constant over the overlap (an edge of the object under a
+//! face of the tool) only the first one is right.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+use crate::geometry::Wrench;
+
+/// Points in contact up to which it counts as sparse, and from which it does not.
+const FEW: [f64; 2] = [30.0, 60.0];
+/// The same for the depth, in point spacings.
+const SHALLOW: [f64; 2] = [1.0, 2.5];
+/// What the first sum has more along the second one: from here on the object counts as curved, and from here entirely.
+const CURVED: [f64; 2] = [0.35, 0.8];
+/// Forces that cancel (a tool between two walls) are measured by this part of what presses.
+const LEAST: f64 = 0.3;
+
+/// How finely a contact is sampled.
+pub(super) struct Sampling {
+    /// Its points.
+    pub(super) points: f64,
+    /// Its depth in point spacings.
+    pub(super) depth: f64,
+}
+
+/// The wrench of the points' normals, or of their parts along the depth gradient where the points are too few.
+/// `size` is the sum of the sizes of the latter. Continuous in all of them. Second: how much of the latter it is.
+pub(super) fn settled(normals: &Wrench, along: &Wrench, size: f64, sampling: &Sampling) -> (Wrench, f64) {
+    let sparse = 1.0 - ramp(sampling.points, FEW).min(ramp(sampling.depth, SHALLOW));
+    if !(size > 0.0 && sparse > 0.0) {
+        return (*normals, 0.0);
+    }
+    let off = normals.force - along.force;
+    // Over a flat object what is left over lies across the gradient; over an edge the gradients' parts fall short.
+    let more = off.dot(&along.force) / (along.force.norm_squared() + (LEAST * size).powi(2));
+    let part = sparse * (1.0 - ramp(more, CURVED));
+    let wrench = Wrench {
+        force: normals.force - off * part,
+        torque: normals.torque + (along.torque - normals.torque) * part,
+    };
+    (wrench, part)
+}
+
+/// 0 up to the first, 1 from the second on.
+fn ramp(x: f64, [from, to]: [f64; 2]) -> f64 {
+    ((x - from) / (to - from)).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::Vec3;
+
+    const ONE_POINT: Sampling = Sampling { points: 1.0, depth: 0.2 };
+
+    fn push(x: f64, y: f64, z: f64) -> Wrench {
+        Wrench { force: Vec3::new(x, y, z), torque: Vec3::new(z, x, y) }
+    }
+
+    /// Forces f n of points with these normals on a floor: sums along the normals and along the depth gradient -z.
+    fn floor(points: &[(f64, Vec3)]) -> (Wrench, Wrench, f64) {
+        let up = Vec3::z();
+        let sum = |f: &dyn Fn(&(f64, Vec3)) -> Vec3| points.iter().map(f).sum::<Vec3>();
+        let wrench = |force: Vec3| Wrench { force, torque: Vec3::zeros() };
+        let size = points.iter().map(|(f, n)| (f * n.z).abs()).sum();
+        (wrench(sum(&|(f, n)| n * *f)), wrench(sum(&|(f, n)| up * n.z * *f)), size)
+    }
+
+    #[test]
+    fn a_few_points_push_off_the_floor_and_not_along_it() {
+        let cube = Vec3::repeat(1.0 / 3f64.sqrt());
+        for points in [
+            vec![(2.0, Vec3::new(0.8, 0.0, 0.6))],
+            vec![(2.0, Vec3::new(0.995, 0.0, 0.0998749))],
+            vec![(1.0, cube), (3.0, Vec3::new(-0.6, 0.0, 0.8)), (0.5, Vec3::new(0.0, 1.0, 0.0))],
+        ] {
+            let (normals, along, size) = floor(&points);
+            let (settled, part) = settled(&normals, &along, size, &ONE_POINT);
+            assert_eq!(part, 1.0);
+            assert!((settled.force - Vec3::z() * normals.force.z).norm() < 1e-12, "{}", settled.force);
+        }
+        // Squeezed between floor and ceiling, the forces along z nearly cancel; those across do not.
+        let (a, b) = (push(1.4, 0.3, 1e-3), push(0.0, 0.0, 1e-3));
+        assert_eq!(settled(&a, &b, 2.0, &ONE_POINT), (b, 1.0));
+    }
+
+    #[test]
+    fn a_finely_sampled_contact_and_an_edge_of_the_object_keep_their_normals() {
+        let a = push(1.0, 0.0, 1.0);
+        let b = push(0.0, 0.0, 1.0);
+        assert_eq!(settled(&a, &b, 1.0, &Sampling { points: 100.0, depth: 3.0 }), (a, 0.0));
+        // A face on an edge of 90 degrees: gradients of 45 degrees to both sides leave half of the force.
+        let half = 0.5f64.sqrt();
+        assert_eq!(settled(&push(0.0, 0.0, 1.0), &push(0.0, 0.0, 0.5), half, &ONE_POINT).1, 0.0);
+        assert_eq!(settled(&a, &Wrench::ZERO, 0.0, &ONE_POINT), (a, 0.0));
+    }
+
+    #[test]
+    fn it_changes_continuously_with_everything() {
+        let b = push(0.0, 0.0, 1.0);
+        let mut last: Option<Vec3> = None;
+        let mut check = |w: Wrench| {
+            assert!(last.replace(w.force).is_none_or(|l| (l - w.force).norm() < 5e-3), "{}", w.force);
+        };
+        for k in 0..2000 {
+            check(settled(&push(1e-3 * f64::from(k), 0.0, 1.0), &b, 1.0, &ONE_POINT).0);
+        }
+        let a = push(1.999, 0.0, 1.0);
+        for k in 0..2000 {
+            check(settled(&a, &b, 1.0, &Sampling { points: 0.05 * f64::from(k), depth: 3.0 }).0);
+        }
+        for k in (0..2000).rev() {
+            check(settled(&a, &b, 1.0, &Sampling { points: 100.0, depth: 2e-3 * f64::from(k) }).0);
+        }
+    }
+}
