@@ -7,8 +7,9 @@ use crate::geometry::Pose;
 use crate::geometry::pose::Vec3;
 use crate::protocol::datagram::{Header, MotionPose};
 use crate::protocol::replay::{Verdict, Window};
-use crate::scene::snapshot::{MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample};
-use std::collections::{BTreeMap, VecDeque};
+use crate::scene::history::{carried, keep};
+use crate::scene::snapshot::{MotionEntry, MotionFrame, MotionSample};
+use std::collections::BTreeMap;
 
 /// Spread of arrival that is assumed when the client names none, ns.
 pub const DEFAULT_JITTER_NS: u64 = 6_000_000;
@@ -147,8 +148,8 @@ impl std::fmt::Display for Lapse {
 #[derive(Clone, Debug)]
 struct Track {
     object: Moving,
-    /// (sender's time, pose), ascending.
-    history: VecDeque<(u64, Pose)>,
+    /// On the sender's clock, ascending.
+    history: Vec<MotionSample>,
     /// The stream that feeds it.
     fed_by: Option<(u64, u16)>,
     until_ns: u64,
@@ -171,12 +172,8 @@ impl MotionTable {
         let mut old = std::mem::take(&mut self.tracks);
         for m in objects {
             let kept = old.remove(&m.index).filter(|t| t.object.id == m.id);
-            let mut track = kept.unwrap_or_else(|| Track {
-                object: *m,
-                history: VecDeque::new(),
-                fed_by: None,
-                until_ns: 0,
-            });
+            let mut track =
+                kept.unwrap_or_else(|| Track { object: *m, history: Vec::new(), fed_by: None, until_ns: 0 });
             track.object = *m;
             self.tracks.insert(m.index, track);
         }
@@ -280,7 +277,8 @@ impl MotionTable {
                 track.history.clear();
                 track.fed_by = Some(key);
             }
-            track.insert(header.time_ns, to_pose(p));
+            let sample = MotionSample { time_ns: header.time_ns, pose: to_pose(p) };
+            keep(&mut track.history, sample, stream.delay_ns);
             track.until_ns = now_ns + stream.lease_ns;
             stream.until_ns = track.until_ns;
             self.changed = true;
@@ -310,40 +308,18 @@ impl MotionTable {
     /// The latest pose received for an object, for `scene`.
     pub fn latest(&self, id: u32) -> Option<Pose> {
         let track = self.tracks.values().find(|t| t.object.id == id)?;
-        track.history.back().map(|(_, p)| *p)
+        track.history.last().map(|s| s.pose)
     }
 }
 
 impl Track {
-    /// Sorted by sender time; the same time replaces.
-    fn insert(&mut self, time: u64, pose: Pose) {
-        let at = self.history.partition_point(|(t, _)| *t < time);
-        match self.history.get_mut(at) {
-            Some(entry) if entry.0 == time => entry.1 = pose,
-            _ => {
-                if self.history.len() == MOTION_HISTORY {
-                    if at == 0 {
-                        return;
-                    }
-                    self.history.pop_front();
-                    self.history.insert(at - 1, (time, pose));
-                } else {
-                    self.history.insert(at, (time, pose));
-                }
-            }
-        }
-    }
-
     fn entry(&self, clock: &ClockMap, delay_ns: u64) -> Option<MotionEntry> {
-        let (_, last) = self.history.back()?;
-        let mut samples = [MotionSample { time_ns: 0, pose: *last }; MOTION_HISTORY];
-        for (slot, (time, pose)) in samples.iter_mut().zip(&self.history) {
-            *slot = MotionSample { time_ns: clock.map(*time), pose: *pose };
-        }
+        self.history.last()?;
         Some(MotionEntry {
             id: self.object.id,
             incarnation: self.object.incarnation,
-            samples,
+            samples: carried(&self.history)
+                .map(|s| MotionSample { time_ns: clock.map(s.time_ns), pose: s.pose }),
             len: self.history.len() as u8,
             delay_ns,
             lease_until_ns: self.until_ns,
@@ -352,12 +328,11 @@ impl Track {
 
     /// One sample for ever: the object stands at the last pose received.
     fn frozen(&self) -> Option<MotionEntry> {
-        let (_, last) = self.history.back()?;
-        let sample = MotionSample { time_ns: self.until_ns, pose: *last };
+        let sample = MotionSample { time_ns: self.until_ns, pose: self.history.last()?.pose };
         Some(MotionEntry {
             id: self.object.id,
             incarnation: self.object.incarnation,
-            samples: [sample; MOTION_HISTORY],
+            samples: carried(&[sample]),
             len: 1,
             delay_ns: 0,
             lease_until_ns: self.until_ns,

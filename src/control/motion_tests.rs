@@ -1,5 +1,6 @@
 use super::*;
 use crate::protocol::datagram::Kind;
+use crate::scene::snapshot::MOTION_HISTORY;
 use crate::servo::handle::{MAX_MOTION_DELAY_NS, motion_delay_ns};
 
 const MS: u64 = 1_000_000;
@@ -110,13 +111,13 @@ fn late_datagrams_are_sorted_in_by_time_and_replays_refused() {
 #[test]
 fn the_newest_samples_are_kept() {
     let (mut t, s) = table();
-    for i in 0..40_u32 {
+    for i in 0..80_u32 {
         t.feed(&header(s, i, u64::from(i) * MS), &[at(10, i.into())], 1000 * MS + u64::from(i) * MS);
     }
     let e = t.frame().expect("changed").entries[0].expect("an entry");
     assert_eq!(usize::from(e.len), MOTION_HISTORY);
-    assert_eq!(e.samples[0].pose.translation.x, 24.0);
-    assert_eq!(e.samples[MOTION_HISTORY - 1].pose.translation.x, 39.0);
+    assert_eq!(e.samples[0].pose.translation.x, (80 - MOTION_HISTORY) as f64);
+    assert_eq!(e.samples[MOTION_HISTORY - 1].pose.translation.x, 79.0);
 }
 
 #[test]

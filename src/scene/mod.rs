@@ -9,6 +9,7 @@ pub mod exchange;
 #[cfg(test)]
 mod exchange_tests;
 pub mod file;
+pub mod history;
 pub mod model;
 pub mod motion;
 pub mod snapshot;

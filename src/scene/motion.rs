@@ -1,6 +1,7 @@
 //! Scripted motion of objects, for scene files: what a client's motion stream would send.
 
-use super::snapshot::{MOTION_HISTORY, MotionEntry, MotionSample};
+use super::history::{carried, keep};
+use super::snapshot::{MotionEntry, MotionSample};
 use crate::geometry::{Pose, Vec3};
 use nalgebra::{Translation3, UnitQuaternion};
 
@@ -49,6 +50,10 @@ pub struct MotionScript {
     pub span: (f64, f64),
     /// The stream counts as stopped this long after its last pose, s.
     pub timeout: f64,
+    /// Poses arrive up to this much later than sent, each by its own, s: they may overtake each other.
+    pub jitter: f64,
+    /// Part of the poses that never arrive. Which ones, and how late the others are, is the same in each run.
+    pub loss: f64,
 }
 
 impl Path {
@@ -86,6 +91,9 @@ pub struct Player {
     script: MotionScript,
     rest: Pose,
     sent: u64,
+    /// Sent and not yet arrived: time of arrival, ns.
+    under_way: Vec<(u64, MotionSample)>,
+    arrived: Vec<MotionSample>,
     entry: MotionEntry,
 }
 
@@ -96,42 +104,48 @@ impl Player {
         let entry = MotionEntry {
             id,
             incarnation,
-            samples: [none; MOTION_HISTORY],
+            samples: carried(&[none]),
             len: 0,
             delay_ns: (script.delay * 1e9) as u64,
             lease_until_ns: 0,
         };
-        Self { script, rest, sent: 0, entry }
+        Self { script, rest, sent: 0, under_way: Vec::new(), arrived: Vec::new(), entry }
     }
 
-    /// Sends every pose that is due by `now_ns`; true when there was one.
+    /// Sends every pose that is due by `now_ns`; true when one arrived.
     pub fn advance(&mut self, now_ns: u64) -> bool {
-        let before = self.sent;
         loop {
             let t = self.script.span.0 + self.sent as f64 / self.script.rate_hz;
             let time_ns = (t * 1e9).round() as u64;
             if t > self.script.span.1 || time_ns > now_ns {
-                return self.sent > before;
+                break;
             }
-            self.push(MotionSample { time_ns, pose: self.script.path.at(t, &self.rest) });
-            self.entry.lease_until_ns = time_ns + (self.script.timeout * 1e9) as u64;
+            let [late, lost] = chances(self.sent);
+            if lost >= self.script.loss {
+                let sample = MotionSample { time_ns, pose: self.script.path.at(t, &self.rest) };
+                self.under_way.push((time_ns + (late * self.script.jitter * 1e9) as u64, sample));
+            }
             self.sent += 1;
         }
+        let mut any = false;
+        // In the order of their arrival, as far as a tick tells them apart.
+        self.under_way.sort_by_key(|(arrival, _)| *arrival);
+        while self.under_way.first().is_some_and(|(arrival, _)| *arrival <= now_ns) {
+            let (arrival, sample) = self.under_way.remove(0);
+            keep(&mut self.arrived, sample, self.entry.delay_ns);
+            self.entry.lease_until_ns = arrival + (self.script.timeout * 1e9) as u64;
+            any = true;
+        }
+        if any {
+            self.entry.samples = carried(&self.arrived);
+            self.entry.len = self.arrived.len() as u8;
+        }
+        any
     }
 
     /// Goes on with another incarnation of the object.
     pub fn retarget(&mut self, incarnation: u32) {
         self.entry.incarnation = incarnation;
-    }
-
-    fn push(&mut self, sample: MotionSample) {
-        let e = &mut self.entry;
-        if usize::from(e.len) == MOTION_HISTORY {
-            e.samples.copy_within(1.., 0);
-            e.len -= 1;
-        }
-        e.samples[usize::from(e.len)] = sample;
-        e.len += 1;
     }
 
     /// What the next motion frame carries; `None` before the first pose.
@@ -140,9 +154,20 @@ impl Player {
     }
 }
 
+/// Two numbers in 0..1 for a pose, by its number (SplitMix64: Steele, Lea and Flood, OOPSLA 2014).
+fn chances(number: u64) -> [f64; 2] {
+    [1, 2].map(|which: u64| {
+        let mut x = (2 * number + which).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scene::snapshot::MOTION_HISTORY;
     use std::f64::consts::{FRAC_PI_2, TAU};
 
     fn close(a: &Pose, b: &Pose) {
@@ -195,8 +220,15 @@ mod tests {
 
     #[test]
     fn the_player_sends_at_its_rate_keeps_the_newest_and_stops() {
-        let script =
-            MotionScript { path: sine(), rate_hz: 500.0, delay: 0.004, span: (0.1, 0.2), timeout: 0.05 };
+        let script = MotionScript {
+            path: sine(),
+            rate_hz: 500.0,
+            delay: 0.004,
+            span: (0.1, 0.2),
+            timeout: 0.05,
+            jitter: 0.0,
+            loss: 0.0,
+        };
         let mut p = Player::new(script, 7, 3, Pose::identity());
         assert!(!p.advance(99_000_000) && p.entry().is_none());
         let mut sent = 0;
@@ -210,5 +242,39 @@ mod tests {
         assert!(times.windows(2).all(|w| w[1] - w[0] == 2_000_000));
         assert_eq!(times[MOTION_HISTORY - 1], 200_000_000);
         assert_eq!(e.lease_until_ns, 250_000_000);
+    }
+
+    #[test]
+    fn jitter_delays_each_pose_by_its_own_and_loss_drops_its_part() {
+        let script = MotionScript {
+            path: sine(),
+            rate_hz: 500.0,
+            delay: 0.02,
+            span: (0.0, 4.0),
+            timeout: 0.1,
+            jitter: 0.01,
+            loss: 0.2,
+        };
+        let run = || {
+            let mut p = Player::new(script.clone(), 7, 3, Pose::identity());
+            let mut seen = std::collections::BTreeMap::new();
+            for ms in 0..4020u64 {
+                p.advance(ms * 1_000_000);
+                for s in p.entry().iter().flat_map(|e| e.samples[..usize::from(e.len)].to_vec()) {
+                    seen.entry(s.time_ns).or_insert(ms * 1_000_000 - s.time_ns);
+                }
+            }
+            seen
+        };
+        let seen = run();
+        assert_eq!(seen, run(), "the same in each run");
+        // 2001 poses, 20 % lost: 1601 +- 4 standard deviations of 18.
+        assert!((1529..1673).contains(&seen.len()), "{}", seen.len());
+        // A tick later at most; all delays occur.
+        assert!(seen.values().all(|d| *d < 11_000_000));
+        for part in 0..10 {
+            let within = seen.values().filter(|d| **d / 1_000_000 == part).count();
+            assert!(within > 80, "{part} ms: {within}");
+        }
     }
 }

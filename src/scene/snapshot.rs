@@ -10,7 +10,7 @@ pub const MAX_OBJECTS: usize = 4096;
 /// Most moving objects.
 pub const MAX_MOVING: usize = 64;
 /// Motion samples that a frame carries per moving object.
-pub const MOTION_HISTORY: usize = 16;
+pub const MOTION_HISTORY: usize = 32;
 
 /// One object as the servo sees it.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ pub struct MotionSample {
     pub pose: Pose,
 }
 
-/// The newest samples of one moving object.
+/// The samples of one moving object ([`super::history`]).
 #[derive(Clone, Copy, Debug)]
 pub struct MotionEntry {
     /// Object identifier; an entry whose (id, incarnation) is not the snapshot's is ignored.

@@ -19,6 +19,8 @@ pub(super) fn read(t: &Table<'_>) -> Result<MotionScript, SourceError> {
         delay: t.within("delay_s", 2.0 / rate_hz, 0.0..=1.0)?,
         span: (start, t.within("stop_s", 1e6, start..=1e6)?),
         timeout: t.within("timeout_s", 0.1, 0.001..=10.0)?,
+        jitter: t.within("jitter_s", 0.0, 0.0..=0.1)?,
+        loss: t.within("loss", 0.0, 0.0..=1.0)?,
     })
 }
 
