@@ -33,6 +33,7 @@ fn device_of(lines: &[Line]) -> Result<(String, HandScript, Faults), String> {
     let mut keyframes = vec![Keyframe { time: 0.0, pose: Pose::identity() }];
     let mut faults = Vec::new();
     let mut now = 0u64;
+    let mut let_go = None;
     // A keyframe at `t` ms that holds the last pose, when the path has not got there yet.
     let hold = |keyframes: &mut Vec<Keyframe>, t: u64| {
         let last = *keyframes.last().expect("starts with one");
@@ -61,10 +62,11 @@ fn device_of(lines: &[Line]) -> Result<(String, HandScript, Faults), String> {
                 faults.push(Fault::between(kind, now as f64 * 1e-3, (now + ticks) as f64 * 1e-3));
             }
             Command::Wait(ticks) => now += ticks,
+            Command::LetGo => let_go = Some(now as f64 * 1e-3),
             _ => {}
         }
     }
-    let script = HandScript { keyframes, hand, ..HandScript::default() };
+    let script = HandScript { keyframes, hand, let_go, ..HandScript::default() };
     Ok((device, script, Faults(faults)))
 }
 
@@ -96,9 +98,14 @@ impl Run {
         let loaded = file::load(&path, Limits::default()).map_err(|e| e.to_string())?;
         let (name, hand, faults) = device_of(lines)?;
         let options = OpenOptions { hand, faults, ..OpenOptions::default() };
-        let device = Registry::builtin().open(&name, &options).map_err(|e| e.to_string())?;
+        let mut device = Registry::builtin().open(&name, &options).map_err(|e| e.to_string())?;
+        device.calibrate().map_err(|e| e.to_string())?;
         let compiler = Arc::clone(compiler);
-        let config = ServoConfig::default();
+        let budget_units = lines.iter().find_map(|l| match l.command {
+            Command::Budget(units) => Some(units),
+            _ => None,
+        });
+        let config = ServoConfig { budget_units: budget_units.unwrap_or_default(), ..ServoConfig::default() };
         let simulation = Simulation::new(loaded.scene, &loaded.motions, compiler, device, config, &Silent)
             .map_err(|e| e.to_string())?;
         let last = TickRecord::default();
@@ -113,7 +120,9 @@ impl Run {
             | Command::Hand(_)
             | Command::Start(_)
             | Command::Reach { .. }
-            | Command::Break { .. } => Ok(()),
+            | Command::Break { .. }
+            | Command::Budget(_)
+            | Command::LetGo => Ok(()),
             Command::Wait(ticks) => {
                 for _ in 0..*ticks {
                     self.tick()?;
@@ -246,6 +255,8 @@ fn number(r: &TickRecord, name: &str, axis: Option<usize>) -> Result<f64, String
     Ok(match name {
         "depth" => r.depth,
         "distance" => r.distance,
+        // What the contact feels like: its force after the cap, without what holds the device against gravity.
+        "hardness" => vector(r, "contact")?.norm() * r.cap / r.depth,
         "ramp" => r.ramp,
         "cap" => r.cap,
         "stiffness" => r.stiffness,
@@ -265,6 +276,7 @@ fn bit(flag: &str) -> Result<u32, String> {
         "slew" => record::FLAG_SLEW,
         "capped" => record::FLAG_STIFFNESS_CAPPED,
         "held" => record::FLAG_HELD_SAMPLE,
+        "incomplete" => record::FLAG_INCOMPLETE,
         other => return Err(format!("no flag '{other}'")),
     })
 }
@@ -320,6 +332,33 @@ fn every_scenario_holds_and_repeats_bit_for_bit() {
         }
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// The same run with and without its budget, tick by tick.
+#[test]
+fn twenty_objects_on_a_tight_budget_feel_like_the_whole_run() {
+    let compiler = Arc::new(Compiler::new(1 << 30));
+    let text = std::fs::read_to_string(dir().join("twenty.txt")).expect("readable");
+    let without: String =
+        text.lines().filter(|l| !l.contains("incomplete")).map(|l| format!("{l}\n")).collect();
+    let cut = play(&text, &compiler).expect("holds");
+    let whole = play(&without.replace("budget 8000", "budget 0"), &compiler).expect("holds");
+    let change = |run: &[TickRecord]| -> Vec<f64> {
+        run.windows(2)
+            .map(|w| (nalgebra::Vector3::from(w[1].force) - nalgebra::Vector3::from(w[0].force)).norm())
+            .collect()
+    };
+    let peak = whole.iter().map(|r| nalgebra::Vector3::from(r.force).norm()).fold(0.0, f64::max);
+    assert_eq!(cut.len(), whole.len());
+    assert!(whole.iter().all(|r| r.flags & record::FLAG_INCOMPLETE == 0));
+    for (i, (a, b)) in cut.iter().zip(&whole).enumerate() {
+        let off = (nalgebra::Vector3::from(a.force) - nalgebra::Vector3::from(b.force)).norm();
+        assert!(off < 0.05 * peak, "tick {i}: {off} of {peak}");
+        assert!(a.work <= 8000, "tick {i}: {}", a.work);
+    }
+    let worst = |changes: Vec<f64>| changes.into_iter().fold(0.0, f64::max);
+    let (cut, whole) = (worst(change(&cut)), worst(change(&whole)));
+    assert!(cut < 1.5 * whole + 0.01 * peak, "{cut} N a tick where the whole run has {whole}");
 }
 
 #[test]

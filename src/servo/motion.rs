@@ -78,8 +78,8 @@ struct Player {
     of: (u32, u32),
     stream: Stream,
     curve: Option<Curve>,
-    /// Newest sample time and count when the curve was built, and the segment's place.
-    built: (u64, u8, usize),
+    /// The knots that the curve was built from, as [`curve::fingerprint`] tells them apart.
+    built: u64,
     /// Playback time, ns.
     time: f64,
     /// Last tick, ns.
@@ -103,7 +103,7 @@ impl Default for Motions {
             of: (0, 0),
             stream: Stream::Rest,
             curve: None,
-            built: (0, 0, 0),
+            built: 0,
             time: 0.0,
             last_ns: 0,
             pose: Pose::identity(),
@@ -154,19 +154,17 @@ impl Player {
 
     fn follow(&mut self, entry: &MotionEntry, object: &SnapshotObject, now_ns: u64) -> Option<Played> {
         let samples = entry.samples.get(..usize::from(entry.len))?;
-        let newest = samples.last()?.time_ns;
         let dt = now_ns.saturating_sub(self.last_ns) as f64 * 1e-9;
         let fresh = self.stream != Stream::Playing;
         let before = self.time;
         self.time = self.clock(now_ns.saturating_sub(entry.delay_ns) as f64, dt * 1e9, fresh);
 
         let at = self.time as u64;
-        let segment = samples.iter().position(|s| s.time_ns > at).unwrap_or(samples.len());
-        let place = (newest, entry.len, segment);
-        let rebuilt = fresh || self.curve.is_none() || self.built != place;
+        let knots = curve::fingerprint(samples, at);
+        let rebuilt = fresh || self.curve.is_none() || self.built != knots;
         if rebuilt {
             self.curve = Some(Curve::new(samples, at)?);
-            self.built = place;
+            self.built = knots;
         }
         let curve = self.curve.as_ref()?;
         let (pose, twist) = curve.at(self.time);

@@ -76,6 +76,10 @@ pub enum Command {
     },
     ToolSphere(f64),
     Workspace(f64),
+    /// Work units of a tick.
+    Budget(u32),
+    /// The hand lets go.
+    LetGo,
     Mark,
     Expect {
         subject: Subject,
@@ -140,6 +144,8 @@ fn command(
         ["move", name, x, y, z] => Command::Move { object: (*name).into(), by: vector(x, y, z)? },
         ["tool", "sphere", r] => Command::ToolSphere(value(r)?),
         ["workspace", s] => Command::Workspace(value(s)?),
+        ["budget", units] => Command::Budget(value(units)?.round() as u32),
+        ["let_go"] => Command::LetGo,
         ["mark"] => Command::Mark,
         ["expect", rest @ ..] => expect(rest, constants)?,
         other => return Err(format!("no command '{}'", other.join(" "))),

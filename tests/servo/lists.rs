@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Modules on the servo path. A module's attribute covers the modules below it.
-const REAL_TIME: [&str; 21] = [
+const REAL_TIME: [&str; 22] = [
     "contact/ist/query.rs",
     "contact/share.rs",
     "contact/sphere.rs",
@@ -17,6 +17,7 @@ const REAL_TIME: [&str; 21] = [
     "contact/vps/kernel.rs",
     "contact/vps/query.rs",
     "contact/vps/source.rs",
+    "contact/vps/sparse.rs",
     "contact/vps/sweep.rs",
     "contact/vps/walk.rs",
     "haptics/coupling.rs",

@@ -36,14 +36,24 @@ fn row(pose: &Pose, near: Option<&Row>) -> Row {
     Row::from([p.x, p.y, p.z, q.x, q.y, q.z, q.w])
 }
 
+/// The samples that a curve about `at_ns` runs through.
+fn window(samples: &[MotionSample], at_ns: u64) -> Option<&[MotionSample]> {
+    let after = samples.iter().position(|s| s.time_ns > at_ns).unwrap_or(samples.len());
+    let end = samples.len().min(after.max(1) + KNOTS / 2);
+    samples.get(end.saturating_sub(KNOTS)..end)
+}
+
+/// A number that changes with the times of the samples that a curve about `at_ns` runs through. Real-time safe.
+pub fn fingerprint(samples: &[MotionSample], at_ns: u64) -> u64 {
+    let times = window(samples, at_ns).unwrap_or_default().iter().map(|s| s.time_ns);
+    times.fold(0, |f: u64, t| (f ^ t).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31))
+}
+
 impl Curve {
     /// Through the samples around `at_ns`; `None` when there is none, or one that is not finite. Samples whose time
     /// does not rise are left out.
     pub fn new(samples: &[MotionSample], at_ns: u64) -> Option<Self> {
-        let after = samples.iter().position(|s| s.time_ns > at_ns).unwrap_or(samples.len());
-        let end = samples.len().min(after.max(1) + KNOTS / 2);
-        let from = end.saturating_sub(KNOTS);
-        let window = samples.get(from..end)?;
+        let window = window(samples, at_ns)?;
         let first = window.first()?;
         let mut curve = Self {
             base_ns: first.time_ns,
