@@ -299,7 +299,7 @@ fn press<S: Simd>(
 }
 
 /// Adds force, torque and elastic force of the blocks that press. This and [`sum_moments`] go over them one after the
-/// other because all thirty sums at once do not fit into the registers.
+/// other because all sums at once do not fit into the registers.
 #[inline(always)]
 fn sum_forces<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums) {
     let zero = s.splat(0.0);
