@@ -887,3 +887,33 @@ fn the_ranges_of_the_manual_hold() {
     }
     assert!(rows >= 22, "{rows} rows were tried");
 }
+
+/// State goes to the port from which the session's last attach came, and to nobody else.
+#[test]
+fn state_goes_to_the_session_s_own_port_only() {
+    let d = Daemon::start("");
+    d.wait_device();
+    let (mut a, mut b) = (d.client("a"), d.client("b"));
+    for c in [&mut a, &mut b] {
+        c.call("state_stream", json!({"rate_hz": 200.0})).expect("a stream");
+    }
+    let (mut first, mut second) = (a.datagrams().expect("a socket"), a.datagrams().expect("a socket"));
+    let silent = b.datagrams().expect("a socket");
+    let hears = |s: &mut hapticd::control::client::Datagrams| {
+        wait_for("a state", || {
+            s.attach().expect("attaches");
+            s.state(Duration::from_millis(50)).expect("hears")
+        })
+    };
+    let one = hears(&mut first);
+    // Numbers of attach datagrams go on in the session: the second socket's first ones are replays.
+    for _ in 0..100 {
+        second.attach().expect("attaches");
+    }
+    assert!(hears(&mut second).tick > one.tick);
+    // What was on its way has come; from now on the first hears nothing.
+    while first.state(Duration::from_millis(50)).expect("hears").is_some() {}
+    assert!(second.state(Duration::from_secs(30)).expect("hears").is_some());
+    assert!(first.state(Duration::from_millis(200)).expect("hears").is_none());
+    assert!(silent.state(Duration::from_millis(200)).expect("hears").is_none(), "it never attached");
+}

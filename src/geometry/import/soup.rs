@@ -126,7 +126,11 @@ impl Soup {
             let limit = self.max_extent;
             return Fault::new(
                 place,
-                format!("{what} is {x:e}, which is {metres:e} m; the limit is {limit} m: is the unit right?"),
+                format!(
+                    "{what} is {}, which is {} m; the limit is {limit} m: is the unit right?",
+                    super::sized(x),
+                    super::sized(metres)
+                ),
             );
         }
         Fault::new(place, format!("{what} is not finite ({x})"))
