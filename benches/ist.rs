@@ -1,6 +1,6 @@
 //! Inner Sphere Trees: cost of a query against the number of spheres and of triangles, time and memory of the build.
 //!
-//! `cargo bench --bench ist [-- PNG]`. Two equal tori, linked and pressed 5 % of the tube into each other, from a thousand to a
+//! `cargo bench --bench ist [-- PNG]`. Two equal tori, linked and pressed a millimetre into each other, from a thousand to a
 //! million spheres; prints medians and minima beside a reference load (a fixed chain of dependent operations), fits
 //! the exponent of cost against spheres and draws both into a picture (`ist-cost.png` unless told otherwise).
 
@@ -178,6 +178,7 @@ fn draw(file: &str, series: &[(&str, Vec<(f64, f64)>, RGBColor)]) -> Result<(), 
     }
     chart
         .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
         .label_font(("sans", 17))
         .border_style(BLACK)
         .background_style(WHITE)
