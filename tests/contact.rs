@@ -551,6 +551,63 @@ fn what_the_tree_leaves_out_cannot_touch() {
     }
 }
 
+/// What a query remembers may spare it work, and no bit of the wrench: slow, fast, resting and separated motion, tool and
+/// object exchanged under way.
+#[test]
+fn a_remembering_query_gives_the_same_contact() {
+    let tools = [
+        shell(&shapes::torus(0.02, 0.007, 96, 48), 10_000),
+        shell(&shapes::cuboid(Vec3::new(0.05, 0.01, 0.03)), 300),
+        shell(&shapes::torus(0.02, 0.007, 96, 48), 40_000),
+    ];
+    let objects = [round(), floor()];
+    let mut state = QueryState::default();
+    let (mut touched, mut spared, mut all) = (0, 0u64, 0u64);
+    for k in 0..3000 {
+        // Speeds from 0 to 10 mm a step, in stretches of 100.
+        let speed = [1e-5, 0.0, 1e-4, 3e-5, 1e-3, 1e-5, 1e-2][k / 100 % 7];
+        let s = f64::from((k % 100) as u32) * speed;
+        let high = [0.030, 0.035, 0.027][k / 700 % 3];
+        let pose = turned(Vec3::new(0.3, 1.0, 0.2), 0.4 + 20.0 * s, 0.002 - s, 0.3 * s, high - 0.9 * s);
+        let (tool, object) = (&tools[k / 500 % 3], &objects[k / 1300 % 2]);
+        let ask = |state: &mut QueryState| {
+            let q = Query {
+                tool,
+                tool_pose: &pose,
+                tool_twist: &Twist { linear: Vec3::new(0.01, 0.0, -0.02), angular: Vec3::zeros() },
+                object,
+                object_pose: &Pose::identity(),
+                object_twist: &Twist::ZERO,
+                material: &MATERIAL,
+            };
+            query(&q, Budget::UNLIMITED, state)
+        };
+        let (kept, fresh) = (ask(&mut state), ask(&mut QueryState::default()));
+        assert_eq!(kept.touching, fresh.touching, "{k}");
+        assert!(kept.complete);
+        if !fresh.touching {
+            // Both found the nearest point, as well as the field knows it.
+            let (a, b) = (kept.depth_bounds.expect("bounds"), fresh.depth_bounds.expect("bounds"));
+            assert!(a.lower <= b.upper && b.lower <= a.upper, "{k}: {a:?} {b:?}");
+            continue;
+        }
+        touched += 1;
+        spared += u64::from(fresh.work.saturating_sub(kept.work));
+        all += u64::from(fresh.work);
+        let bits = |c: &Contact| {
+            let mut bits: Vec<u64> =
+                wrench(c).iter().chain(c.stiffness.iter()).map(|v| v.to_bits()).collect();
+            bits.push(c.depth.to_bits());
+            bits.extend(c.points.iter().take(c.n_points.into()).map(|p| u64::from(p.id)));
+            bits.extend(c.depth_bounds.iter().flat_map(|b| [b.lower.to_bits(), b.upper.to_bits()]));
+            bits
+        };
+        assert_eq!(bits(&kept), bits(&fresh), "{k}");
+    }
+    println!("{touched} touches, work spared {spared} of {all}");
+    assert!(touched > 1000 && spared * 40 > all, "{touched} {spared} {all}");
+}
+
 #[test]
 fn far_away_is_answered_at_once() {
     let tool = shell(&shapes::icosphere(0.015, 4), 20_000);

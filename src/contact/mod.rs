@@ -148,10 +148,19 @@ pub struct QueryState {
     pub queries: u32,
     /// Point shells: block of sixteen points that was nearest or deepest, plus one; 0 = none known.
     pub nearest: u32,
-    /// Sphere trees: the last answer was a touch.
+    /// Point shells: what cannot touch yet.
+    pub clear: vps::Clearance,
+    /// The last answer was a touch.
     pub touching: bool,
     /// Sphere trees: triangles of tool and object that were closest, each plus one; 0 = none known.
     pub closest: [u32; 2],
+}
+
+impl QueryState {
+    /// Back to the beginning. Real-time safe.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
 }
 
 /// Answer of one tool-object query. Fixed size, no heap.

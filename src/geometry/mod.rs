@@ -12,8 +12,10 @@ pub(crate) mod morton;
 pub mod pose;
 pub mod shapes;
 pub mod simd;
+mod stamp;
 mod wide;
 pub mod winding;
 
 pub use mesh::TriMesh;
 pub use pose::{Point, Pose, Twist, Vec3, Wrench};
+pub use stamp::Stamp;

@@ -115,7 +115,6 @@ struct Slot {
     incarnation: u32,
     /// Last tick in which it was queried.
     tick: u64,
-    state: QueryState,
     need: u32,
     units: u32,
     pose: Pose,
@@ -125,9 +124,21 @@ struct Slot {
     felt: Wrench,
 }
 
+/// Memories of queries: objects whose slots differ by a multiple of this share one, and lose it to each other.
+const MEMORIES: usize = 256;
+
+/// What the queries of one object remember.
+#[derive(Clone, Copy, Debug)]
+struct Memory {
+    id: u32,
+    incarnation: u32,
+    state: QueryState,
+}
+
 /// The servo's memory of all objects.
 pub struct Queries {
     slots: Box<[Slot]>,
+    memories: Box<[Memory]>,
     near: Box<[u16]>,
     needs: Box<[u32]>,
     last: Box<[u32]>,
@@ -143,7 +154,6 @@ impl Default for Queries {
             id: 0,
             incarnation: 0,
             tick: 0,
-            state: QueryState::default(),
             need: 0,
             units: 0,
             pose: Pose::identity(),
@@ -152,6 +162,7 @@ impl Default for Queries {
         };
         Self {
             slots: vec![slot; MAX_OBJECTS].into(),
+            memories: vec![Memory { id: 0, incarnation: 0, state: QueryState::default() }; MEMORIES].into(),
             near: vec![0; MAX_OBJECTS].into(),
             needs: vec![0; MAX_OBJECTS].into(),
             last: vec![0; MAX_OBJECTS].into(),
@@ -234,8 +245,10 @@ impl Queries {
         let rest = Played { pose: object.pose, twist: Twist::ZERO, stream: Stream::Rest, jumped: false };
         let played = object.motion.and_then(|m| *self.played.get(usize::from(m))?).unwrap_or(rest);
         let same = slot.id == object.id && slot.incarnation == object.incarnation;
-        if !same {
-            slot.state = QueryState::default();
+        let Some(memory) = self.memories.get_mut(usize::from(object.slot) % MEMORIES) else { return };
+        if (memory.id, memory.incarnation) != (object.id, object.incarnation) {
+            memory.state.forget();
+            (memory.id, memory.incarnation) = (object.id, object.incarnation);
         }
         let query = Query {
             tool: &world.snapshot.tool.shape,
@@ -247,7 +260,7 @@ impl Queries {
             material: &object.material,
         };
         let budget = Budget { units, deadline: world.deadline };
-        let c = contact::query(&query, budget, &mut slot.state);
+        let c = contact::query(&query, budget, &mut memory.state);
 
         let relative = relative(world.tool, &played);
         let damping = coupling::damping(world.tau, &c.stiffness, &relative, &c.wrench);

@@ -77,6 +77,16 @@ impl<'a> Place<'a> {
         ]
     }
 
+    /// How far a point of at most this depth (m) can move without touching, m: where `rise` reaches 0. Nothing for a depth
+    /// that is positive or no number. Depths bounded by `rise` may be given as well: it grows by no more than that of the
+    /// further way.
+    pub(super) fn way(&self, most: f32) -> f32 {
+        let far = -most - self.margin;
+        let near = if far > 0.0 { (far * far - self.scatter).max(0.0).sqrt() } else { 0.0 };
+        // A little less for rounding.
+        near.max((-most - self.rounding) / self.steep).max(0.0) * (1.0 - 1e-5)
+    }
+
     /// How much deeper than the centre any point of a ball of radius r may be, m.
     ///
     /// The field interpolates values d of nodes, and d changes by at most the distance. It is so a mean of d over a node
@@ -93,6 +103,22 @@ impl<'a> Place<'a> {
         let near = s.sqrt(s.add(s.mul(radius, radius), s.splat(self.scatter)));
         let steep = s.add(s.mul(radius, s.splat(self.steep)), s.splat(self.rounding));
         s.min(s.add(near, s.splat(self.margin)), steep)
+    }
+}
+
+/// The largest depth that any point of the balls `first..first + 16` may have, m.
+pub(super) fn most(level: SimdLevel, place: &Place<'_>, tier: &Tier, first: usize) -> [f32; LANES] {
+    // A ball that is not there touches nothing; one that cannot be read may.
+    let mut each = [f32::INFINITY; LANES];
+    let out = &mut each;
+    dispatch!(level, mosts(place: &Place<'_>, tier: &Tier, first: usize, out: &mut [f32; LANES]));
+    each
+}
+
+#[inline(always)]
+fn mosts<S: Simd>(s: S, place: &Place<'_>, tier: &Tier, first: usize, out: &mut [f32; LANES]) {
+    if let Some((depth, radius)) = depths(s, place, tier, first) {
+        s.store(s.add(depth, place.rise(s, radius)), out);
     }
 }
 

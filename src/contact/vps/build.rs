@@ -16,7 +16,7 @@ use super::sorted::Sorted;
 use super::tree::Tree;
 use super::{FAR, Level, PATCHES, PointShell, ROUND_UP, UNSORTED};
 use crate::geometry::simd::LANES;
-use crate::geometry::{Point, TriMesh, Vec3};
+use crate::geometry::{Point, Stamp, TriMesh, Vec3};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
@@ -446,6 +446,7 @@ impl<'a> Rounds<'a> {
             patch,
             tree: Tree::new(&points, &ends),
             rank: ranks(&ends),
+            stamp: Stamp::default(),
             levels,
         }
     }

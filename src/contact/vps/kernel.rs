@@ -150,8 +150,16 @@ pub(super) fn visit_graded(
 }
 
 /// Adds blocks of the sorted points.
-pub(super) fn visit_sorted(level: SimdLevel, job: &Job<'_>, from: &Sorted, blocks: &[u32], sums: &mut Sums) {
-    dispatch!(level, run_sorted(job: &Job<'_>, from: &Sorted, blocks: &[u32], sums: &mut Sums));
+/// Where `most` has a place for a block, it gets the largest depth there, m; infinite where something touches.
+pub(super) fn visit_sorted(
+    level: SimdLevel,
+    job: &Job<'_>,
+    from: &Sorted,
+    blocks: &[u32],
+    sums: &mut Sums,
+    most: &mut [f32],
+) {
+    dispatch!(level, run_sorted(job: &Job<'_>, from: &Sorted, blocks: &[u32], sums: &mut Sums, most: &mut [f32]));
 }
 
 /// How deep the points of one block lie: adds no force.
@@ -183,12 +191,19 @@ fn rest_sorted<S: Simd>(s: S, from: &Sorted, sums: &mut Sums) {
 
 #[inline(always)]
 fn run_graded<S: Simd>(s: S, job: &Job<'_>, from: &Graded<'_>, blocks: &[u32], sums: &mut Sums) {
-    run(s, job, from, blocks, sums);
+    run(s, job, from, blocks, sums, &mut []);
 }
 
 #[inline(always)]
-fn run_sorted<S: Simd>(s: S, job: &Job<'_>, from: &Sorted, blocks: &[u32], sums: &mut Sums) {
-    run(s, job, from, blocks, sums);
+fn run_sorted<S: Simd>(
+    s: S,
+    job: &Job<'_>,
+    from: &Sorted,
+    blocks: &[u32],
+    sums: &mut Sums,
+    most: &mut [f32],
+) {
+    run(s, job, from, blocks, sums, most);
 }
 
 #[inline(always)]
@@ -203,7 +218,7 @@ fn look<S: Simd>(s: S, job: &Job<'_>, from: &Sorted, block: u32, sums: &mut Sums
 }
 
 #[inline(always)]
-fn run<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, blocks: &[u32], sums: &mut Sums) {
+fn run<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, blocks: &[u32], sums: &mut Sums, most: &mut [f32]) {
     let grid = &job.place.grid;
     let zero = s.splat(0.0);
     let mut deepest = s.load(&sums.deepest);
@@ -231,6 +246,9 @@ fn run<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, blocks: &[u32], sums: 
         deepest = s.max(depth, deepest);
         inside = s.max(cells.if_inside(s, depth, s.splat(f32::NEG_INFINITY)), inside);
         let bits = s.gt_bits(depth, zero);
+        if let Some(most) = most.get_mut(step - AHEAD) {
+            *most = if bits == 0 { s.reduce_max(depth) } else { f32::INFINITY };
+        }
         if bits == 0 {
             continue;
         }

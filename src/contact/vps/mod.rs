@@ -4,6 +4,7 @@
 mod balance;
 mod ball;
 mod build;
+mod clear;
 mod cloud;
 mod cover;
 mod features;
@@ -20,11 +21,12 @@ mod walk;
 mod weights;
 
 pub use build::{Density, ShellError, ShellParams};
+pub use clear::Clearance;
 pub use cloud::OrientedPoint;
 pub(crate) use query::{per_area, query};
 
-use crate::geometry::Point;
 use crate::geometry::simd::LANES;
+use crate::geometry::{Point, Stamp};
 use bytemuck::cast_slice;
 
 /// Patches into which a shell is divided, so that the reported contact points lie apart.
@@ -99,6 +101,8 @@ pub struct PointShell {
     pub(crate) tree: tree::Tree,
     /// The points once more, neighbours together.
     pub(crate) sorted: sorted::Sorted,
+    /// Tells it apart from other shells.
+    pub(crate) stamp: Stamp,
 }
 
 /// Coordinate of the padding points, m.

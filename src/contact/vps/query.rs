@@ -23,7 +23,7 @@ use super::ball::Place;
 use super::kernel::{ALONG, Job, Sums};
 use super::source::Graded;
 use super::sparse::{Sampling, settled};
-use super::sweep::{count, sweep};
+use super::sweep::{Sweep, count, revisit, sweep};
 use super::walk::{Plan, plan, walk};
 use super::weights::Weights;
 use super::{Level, PointShell};
@@ -31,7 +31,7 @@ use crate::contact::stiffness::{positive_part, rotated, symmetric};
 use crate::contact::{Bounds, Budget, Contact, ContactPoint, MAX_POINTS, Material, Query, QueryState};
 use crate::geometry::field::Field;
 use crate::geometry::simd::{LANES, SimdLevel, level};
-use crate::geometry::{Point, Vec3, Wrench};
+use crate::geometry::{Point, Pose, Vec3, Wrench};
 
 /// Part of the budget that the levels are planned with: parts of a level differ in how much of them may touch.
 const SLACK: f64 = 0.8;
@@ -63,7 +63,8 @@ pub(crate) fn query(
     if gap.least > 2.0 * shell.ball_radius {
         return Contact { depth_bounds: Some(gap.bounds()), work: 1, need: 1, ..Contact::none(None) };
     }
-    let ask = Ask { q, shell, field, simd: level(), job: job(q, place), error, gap };
+    let key = [shell.stamp.number(), field.stamp.number()];
+    let ask = Ask { q, shell, field, simd: level(), job: job(q, place), relative, key, error, gap };
     let units = if budget.units == 0 { usize::MAX } else { budget.units as usize };
     if units >= shell.len {
         return ask.whole(units, 0.0, &budget, state);
@@ -114,6 +115,10 @@ struct Ask<'a> {
     field: &'a Field,
     simd: SimdLevel,
     job: Job<'a>,
+    /// Pose of the tool in the object's frame.
+    relative: Pose,
+    /// Shell and field.
+    key: [u64; 2],
     error: f64,
     gap: BallGap,
 }
@@ -125,9 +130,27 @@ impl Ask<'_> {
         let shell = self.shell;
         let mut sums = Sums::new();
         let passed = || budget.deadline.is_some_and(|d| d.passed());
+        state.clear.advance(self.key, &self.relative, &shell.ball_centre, shell.ball_radius);
+        let mut before = 0;
+        if state.touching && units > 0 {
+            let seen = revisit(self.simd, &self.job, &shell.sorted, &mut state.clear, passed, &mut sums);
+            before = seen.visited;
+            if sums.touched || seen.late {
+                return self.summed(&sums, seen, may_touch, state);
+            }
+            // It has let go: where is the nearest point?
+            sums = Sums::new();
+        }
         let seed = (state.nearest as usize).checked_sub(1).filter(|&b| b < shell.sorted.blocks.len());
         let (seed, search) = (seed.map(|b| b as u32), units.saturating_sub(may_touch.ceil() as usize));
-        let swept = sweep(self.simd, &self.job, &shell.sorted, seed, search, passed, &mut sums);
+        let mut swept = sweep(self.simd, &self.job, &shell.sorted, seed, search, passed, &mut sums);
+        swept.visited += before;
+        self.summed(&sums, swept, may_touch, state)
+    }
+
+    fn summed(&self, sums: &Sums, swept: Sweep, may_touch: f64, state: &mut QueryState) -> Contact {
+        let shell = self.shell;
+        state.touching = sums.touched;
         state.nearest = sums.nearest_block().saturating_add(1);
         if swept.late {
             // One side of the tool only was seen: a force from all around, but coarser.
@@ -143,7 +166,7 @@ impl Ask<'_> {
             // Without a count of what may touch it asks for all, so that it keeps being answered so.
             need: if may_touch > 0.0 { need(may_touch, shell) } else { shell.len as u32 },
             complete: !swept.unsure,
-            ..self.contact(&sums, &weights, shell.len as f64, seen, 1.0)
+            ..self.contact(sums, &weights, shell.len as f64, seen, 1.0)
         }
     }
 

@@ -12,7 +12,8 @@
     )
 )]
 
-use super::ball::{Found, Place, Span, about, deepest, reached, soft_count};
+use super::ball::{Found, Place, Span, about, deepest, most, reached, soft_count};
+use super::clear::Clearance;
 use super::kernel::{Job, Sums, finish_sorted, probe, visit_sorted};
 use super::sorted::Sorted;
 use super::tree::{Tier, Tree};
@@ -138,7 +139,7 @@ impl<P: Fn() -> bool> Tour<'_, P> {
             if (self.passed)() {
                 return false;
             }
-            visit_sorted(self.simd, self.job, self.from, some, self.sums);
+            visit_sorted(self.simd, self.job, self.from, some, self.sums, &mut []);
             self.visited += some.len() * LANES;
         }
         true
@@ -148,6 +149,110 @@ impl<P: Fn() -> bool> Tour<'_, P> {
         found.clear();
         let nearest = if self.unsure { f32::INFINITY } else { self.sums.nearest() };
         reached(self.simd, &self.job.place, tier, spans, nearest, &mut self.sums.spots, found);
+    }
+}
+
+/// More balls than this are looked at before what they hold.
+const MANY: u32 = 3;
+
+/// Visits every block that may touch, as far as `clear` does not rule it out, and keeps that up to date. Finds no nearest
+/// point. The sums are those of [`sweep`], bit for bit, if something touches.
+pub(super) fn revisit(
+    simd: SimdLevel,
+    job: &Job<'_>,
+    from: &Sorted,
+    clear: &mut Clearance,
+    passed: impl Fn() -> bool,
+    sums: &mut Sums,
+) -> Sweep {
+    let [blocks, groups, regions] = &from.tree.tiers;
+    let place = &job.place;
+    let per = Clearance::per_entry(blocks.len());
+    let mut list = List { item: [0; CHUNK], n: 0, visited: 0 };
+    let mut open = false;
+    for region in 0..regions.len() {
+        let kids = regions.children(region);
+        let mut due = [0u16; LANES];
+        let mut some = 0;
+        for (due, group) in due.iter_mut().zip(kids.clone()) {
+            *due = clear.due(groups.children(group).start, per, &mut open);
+            some += u32::from(*due != 0);
+        }
+        if some > MANY {
+            let most = most(simd, place, groups, kids.start);
+            for ((due, &most), group) in due.iter_mut().zip(&most).zip(kids.clone()) {
+                if *due != 0 && most <= 0.0 {
+                    for (i, block) in groups.children(group).enumerate() {
+                        if *due >> i & 1 != 0 {
+                            clear.note(block, per, place.way(most));
+                        }
+                    }
+                    *due = 0;
+                }
+            }
+        }
+        for (&due, group) in due.iter().zip(kids) {
+            if due == 0 {
+                continue;
+            }
+            let kids = groups.children(group);
+            let look = due.count_ones() > MANY;
+            let most = if look { most(simd, place, blocks, kids.start) } else { [f32::INFINITY; LANES] };
+            for (i, (block, &most)) in kids.zip(&most).enumerate() {
+                if due >> i & 1 == 0 {
+                    continue;
+                }
+                if most <= 0.0 {
+                    clear.note(block, per, place.way(most));
+                } else if !list.push(block as u32) {
+                    if passed() {
+                        clear.forget();
+                        return Sweep { visited: list.visited, late: true, unsure: false };
+                    }
+                    list.visit(simd, job, from, clear, per, sums);
+                    list.push(block as u32);
+                }
+            }
+        }
+    }
+    list.visit(simd, job, from, clear, per, sums);
+    finish_sorted(simd, from, sums);
+    Sweep { visited: list.visited, late: false, unsure: false }
+}
+
+/// Blocks to visit.
+struct List {
+    item: [u32; CHUNK],
+    n: usize,
+    visited: usize,
+}
+
+impl List {
+    /// False if it is full.
+    fn push(&mut self, block: u32) -> bool {
+        let Some(item) = self.item.get_mut(self.n) else { return false };
+        *item = block;
+        self.n += 1;
+        true
+    }
+
+    fn visit(
+        &mut self,
+        simd: SimdLevel,
+        job: &Job<'_>,
+        from: &Sorted,
+        clear: &mut Clearance,
+        per: usize,
+        sums: &mut Sums,
+    ) {
+        let blocks = self.item.get(..self.n).unwrap_or(&[]);
+        let mut most = [f32::INFINITY; CHUNK];
+        visit_sorted(simd, job, from, blocks, sums, &mut most);
+        for (&block, &most) in blocks.iter().zip(&most) {
+            clear.note(block as usize, per, job.place.way(most));
+        }
+        self.visited += self.n * LANES;
+        self.n = 0;
     }
 }
 

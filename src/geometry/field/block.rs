@@ -278,6 +278,10 @@ impl<S: Simd> Cells<S> {
     #[inline(always)]
     pub(crate) fn depth(&self, s: S) -> S::F {
         let inside = s.mul(self.value, s.splat(self.scale));
+        // Most blocks lie within the grid: no root for them. A lane that is no number is not less.
+        if s.gt_bits(s.splat(f32::MIN_POSITIVE), self.outside) == u16::MAX {
+            return inside;
+        }
         let zero = s.splat(0.0);
         let border = s.min(inside, zero);
         let bound = s.sub(zero, s.sqrt(s.add(s.mul(border, border), self.outside)));

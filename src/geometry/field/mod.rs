@@ -12,7 +12,7 @@ mod storage;
 
 pub(crate) use storage::Storage;
 
-use super::Point;
+use super::{Point, Stamp};
 
 /// A regular grid of signed distances as `i16` counts. Immutable after the build; shared by `Arc`.
 ///
@@ -31,4 +31,6 @@ pub struct Field {
     pub scale: f32,
     /// The counts.
     pub(crate) storage: Storage,
+    /// Tells it apart from other fields.
+    pub(crate) stamp: Stamp,
 }

@@ -2,6 +2,7 @@
 
 use super::Field;
 use super::bricks::Bricks;
+use crate::geometry::Stamp;
 
 /// How the counts are kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +49,7 @@ impl Field {
             Some(bricks) => Storage::Bricks(Box::new(bricks)),
             None => Storage::Dense(counts),
         };
-        Self { origin, cell, dims, scale, storage }
+        Self { origin, cell, dims, scale, storage, stamp: Stamp::default() }
     }
 
     /// Bytes of the counts.

@@ -4,7 +4,7 @@ use super::{Cache, CacheNote, Key, Lookup, Mode};
 use crate::geometry::field::bricks::Bricks;
 use crate::geometry::field::build::{self, FieldError, FieldParams, FieldReport, Progress, Resolution};
 use crate::geometry::field::{Field, Storage};
-use crate::geometry::{Point, TriMesh};
+use crate::geometry::{Point, Stamp, TriMesh};
 
 /// Version of the encoding below.
 const ENCODING: u32 = 2;
@@ -116,6 +116,7 @@ pub fn decode_field(bytes: &[u8]) -> Option<(Field, FieldReport)> {
         dims,
         scale: f32::from_bits(half(44)?),
         storage,
+        stamp: Stamp::default(),
     };
     let report = FieldReport {
         nodes: word(report_at)?,
