@@ -69,11 +69,10 @@ impl<'a> Place<'a> {
     #[inline(always)]
     pub(super) fn coordinates<S: Simd>(&self, s: S, r: [S::F; 3]) -> [S::F; 3] {
         let m = &self.to_grid;
-        let row = |k: [f32; 3], offset: f32| s.add(combine(s, k, r), s.splat(offset));
         [
-            row([m[0], m[1], m[2]], self.offset[0]),
-            row([m[3], m[4], m[5]], self.offset[1]),
-            row([m[6], m[7], m[8]], self.offset[2]),
+            affine(s, [m[0], m[1], m[2]], r, self.offset[0]),
+            affine(s, [m[3], m[4], m[5]], r, self.offset[1]),
+            affine(s, [m[6], m[7], m[8]], r, self.offset[2]),
         ]
     }
 
@@ -304,6 +303,11 @@ fn balls<S: Simd>(s: S, place: &Place<'_>, tier: &Tier, first: usize) -> Option<
 #[inline(always)]
 fn sixteen(column: &[f32], first: usize) -> Option<&[f32; LANES]> {
     column.get(first..)?.first_chunk()
+}
+
+#[inline(always)]
+fn affine<S: Simd>(s: S, k: [f32; 3], v: [S::F; 3], offset: f32) -> S::F {
+    s.add(combine(s, k, v), s.splat(offset))
 }
 
 /// k[0] v[0] + k[1] v[1] + k[2] v[2].

@@ -208,8 +208,8 @@ fn run_sorted<S: Simd>(
 
 #[inline(always)]
 fn look<S: Simd>(s: S, job: &Job<'_>, from: &Sorted, block: u32, sums: &mut Sums) {
-    let Some(at) = from.at(block as usize) else { return };
-    let u = job.place.coordinates(s, at.map(|c| s.load(c)));
+    let Some([x, y, z]) = from.at(block as usize) else { return };
+    let u = job.place.coordinates(s, [s.load(x), s.load(y), s.load(z)]);
     let cells = Cells::look_up(s, &job.place.grid, u);
     let depth = cells.depth(s);
     s.store(depth, &mut sums.deepest);

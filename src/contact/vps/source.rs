@@ -106,7 +106,8 @@ impl Source for Sorted {
 
     #[inline(always)]
     fn area<S: Simd>(&self, s: S, block: usize) -> Option<S::F> {
-        self.blocks.get(block).map(|b| s.load(&b.area))
+        let block = self.blocks.get(block)?;
+        Some(s.load(&block.area))
     }
 
     #[inline(always)]
