@@ -2,27 +2,19 @@
 //! Silva 2014), with area weights, so that neither force nor stiffness depends on the sampling density.
 
 mod balance;
-mod ball;
 mod build;
-mod clear;
 mod cloud;
 mod cover;
 mod features;
-mod kernel;
 mod nearest;
 mod order;
 mod query;
 mod sorted;
-mod source;
-mod sparse;
-mod sweep;
 mod tree;
-mod walk;
-mod weights;
 
 pub use build::{Density, ShellError, ShellParams};
-pub use clear::Clearance;
 pub use cloud::OrientedPoint;
+pub use query::Clearance;
 pub(crate) use query::{per_area, query};
 
 use crate::geometry::simd::LANES;

@@ -19,19 +19,32 @@
     )
 )]
 
-use super::ball::Place;
-use super::kernel::{ALONG, Job, Sums};
-use super::source::Graded;
-use super::sparse::{Sampling, settled};
-use super::sweep::{Sweep, count, revisit, sweep};
-use super::walk::{Plan, plan, walk};
-use super::weights::Weights;
+mod again;
+mod ball;
+mod clear;
+mod kernel;
+mod source;
+mod sparse;
+mod sweep;
+mod walk;
+mod weights;
+
+pub use clear::Clearance;
+
 use super::{Level, PointShell};
 use crate::contact::stiffness::{positive_part, rotated, symmetric};
 use crate::contact::{Bounds, Budget, Contact, ContactPoint, MAX_POINTS, Material, Query, QueryState};
 use crate::geometry::field::Field;
 use crate::geometry::simd::{LANES, SimdLevel, level};
 use crate::geometry::{Point, Pose, Vec3, Wrench};
+use again::revisit;
+use ball::Place;
+use kernel::{ALONG, AREA, Job, STIFFNESS, STILL, Sums};
+use source::Graded;
+use sparse::{Enough, Sampling, settled};
+use sweep::{Sweep, count, sweep};
+use walk::{Plan, plan, walk};
+use weights::Weights;
 
 /// Part of the budget that the levels are planned with: parts of a level differ in how much of them may touch.
 const SLACK: f64 = 0.8;
@@ -53,10 +66,10 @@ pub(crate) fn query(
     state: &mut QueryState,
 ) -> Contact {
     let relative = q.object_pose.inv_mul(q.tool_pose);
-    let Some(place) = Place::new(field, &relative, shell.bound_radius) else {
+    let error = field.sample_error();
+    let Some(place) = Place::new(field, &relative, shell.bound_radius, error) else {
         return Contact { complete: false, ..Contact::none(None) };
     };
-    let error = field.sample_error();
 
     // The whole tool at once: how far is the ball around it?
     let gap = BallGap::new(field, &(relative * shell.ball_centre), shell.ball_radius, error);
@@ -128,7 +141,8 @@ impl Ask<'_> {
     /// for the nearest point as long as nothing touches.
     fn whole(&self, units: usize, may_touch: f64, budget: &Budget<'_>, state: &mut QueryState) -> Contact {
         let shell = self.shell;
-        let mut sums = Sums::new();
+        let enough = Enough::of(cell(shell, shell.len as f64));
+        let mut sums = Sums::new(enough);
         let passed = || budget.deadline.is_some_and(|d| d.passed());
         state.clear.advance(self.key, &self.relative, &shell.ball_centre, shell.ball_radius);
         let mut before = 0;
@@ -139,7 +153,7 @@ impl Ask<'_> {
                 return self.summed(&sums, seen, may_touch, state);
             }
             // It has let go: where is the nearest point?
-            sums = Sums::new();
+            sums = Sums::new(enough);
         }
         let seed = (state.nearest as usize).checked_sub(1).filter(|&b| b < shell.sorted.blocks.len());
         let (seed, search) = (seed.map(|b| b as u32), units.saturating_sub(may_touch.ceil() as usize));
@@ -189,7 +203,7 @@ impl Ask<'_> {
             t: weights.t as f32,
             partial: weights.partial,
         };
-        let mut sums = Sums::new();
+        let mut sums = Sums::new(Enough::of(cell(shell, plan.granted)));
         let end = weights.last_block();
         let walked = walk(self.simd, &self.job, &from, end, units as usize, passed, &mut sums);
         // Points that were visited or cannot matter.
@@ -277,6 +291,11 @@ fn largest(lanes: &[f32; LANES]) -> f64 {
     f64::from(lanes.iter().fold(f32::NEG_INFINITY, |m, &v| if v > m { v } else { m }))
 }
 
+/// What each of so many points stands for, m^2.
+fn cell(shell: &PointShell, points: f64) -> f64 {
+    shell.total_area / points.max(1.0)
+}
+
 /// How far a surface point can be from the points visited, m.
 fn covering(shell: &PointShell, visited: usize) -> f64 {
     shell
@@ -308,16 +327,16 @@ fn respond(
     let triple = |i: usize| Vec3::new(total(i), total(i + 1), total(i + 2));
     let rotation = &q.tool_pose.rotation;
     let wrench = |i: usize| Wrench { force: triple(i), torque: triple(i + 3) };
-    let cell = shell.total_area / points.max(1.0);
-    let sampling = Sampling { points: total(ALONG + 7) / cell, depth: contact.depth / cell.sqrt() };
+    let cell = cell(shell, points);
+    let sampling = Sampling { points: total(AREA) / cell, depth: contact.depth / cell.sqrt() };
     let (settled, along) = settled(&wrench(0), &wrench(ALONG), total(ALONG + 6), &sampling);
     contact.wrench = Wrench { force: rotation * settled.force, torque: rotation * settled.torque };
 
     // -d(wrench)/d(displacement) of the elastic part: moving by (v, w) deepens a point by g.v + (r x g).w and turns
     // the force with the tool. The part from turning the torque is antisymmetric and drops out below.
     let (pressure, _) = per_area(q.material);
-    let mut symmetric = symmetric(|i| -0.5 * pressure * total(9 + i));
-    let turn = triple(6).cross_matrix();
+    let mut symmetric = symmetric(|i| -0.5 * pressure * total(STIFFNESS + i));
+    let turn = triple(STILL).cross_matrix();
     for i in 0..3 {
         for j in 0..3 {
             symmetric[(i, 3 + j)] += 0.5 * turn[(i, j)];

@@ -3,7 +3,7 @@
 //! Sixteen points that lie together are a block, sixteen blocks a group, sixteen groups a region: an order along a
 //! space-filling curve gives the clusters, without the outliers that clustering by nearest neighbours has to repair.
 //! Points stand at their highest level once; a node never spans two levels, so a traversal meets the coarse levels first.
-//! Sixteen balls are tested at once, as sixteen points are ([`super::walk`]).
+//! Sixteen balls are tested at once, as sixteen points are ([`super::query`]).
 
 use super::build::ball;
 use super::{FAR, ROUND_UP};

@@ -1,32 +1,24 @@
 //! The inner loop: sixteen shell points at a time against the field, summed to wrench and stiffness.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::disallowed_macros,
-        clippy::disallowed_methods,
-        clippy::disallowed_types,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unwrap_used
-    )
-)]
-
-use super::PATCHES;
 use super::ball::{AHEAD, Place, SPOTS, Spots, combine};
-use super::sorted::Sorted;
 use super::source::{Graded, Source};
+use super::sparse::Enough;
+use crate::contact::vps::PATCHES;
+use crate::contact::vps::sorted::Sorted;
 use crate::geometry::field::block::{Cells, Spot};
 use crate::geometry::simd::{LANES, Simd, SimdLevel, dispatch};
 
 /// Blocks that press whose sums stay in f32 lanes before they are added in f64.
 const CHUNK: usize = 16;
 
-/// Sums: total force (3), total torque (3), elastic force (3), twice the symmetric part of the stiffness (21); force (3)
-/// and torque (3) of the parts along the depth gradient, the sum of their sizes (1), area (1).
-pub(super) const SUMS: usize = 38;
-/// Where the sums of the parts along the depth gradient begin.
-pub(super) const ALONG: usize = 30;
+/// Sums: total force (3), total torque (3), elastic force (3), area (1), twice the symmetric part of the stiffness (21);
+/// force (3) and torque (3) of the parts along the depth gradient, the sum of their sizes (1).
+const SUMS: usize = 38;
+/// Where the elastic force stands, the area, the stiffness, and the parts along the depth gradient.
+pub(super) const STILL: usize = 6;
+pub(super) const AREA: usize = 9;
+pub(super) const STIFFNESS: usize = 10;
+pub(super) const ALONG: usize = 31;
 
 /// Everything that a block needs, in the tool's frame.
 #[derive(Clone, Copy)]
@@ -75,6 +67,8 @@ pub(super) struct Sums {
     pressed: [Pressed; CHUNK],
     /// Blocks in `pressed` that are not in `total` yet.
     waiting: usize,
+    /// From here on the parts along the gradient are not asked for.
+    enough: Enough,
 }
 
 /// Sixteen points of which some touch.
@@ -101,7 +95,7 @@ impl Pressed {
 }
 
 impl Sums {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(enough: Enough) -> Self {
         Self {
             total: [[0.0; LANES]; SUMS],
             deepest: [f32::NEG_INFINITY; LANES],
@@ -112,7 +106,15 @@ impl Sums {
             spots: [Spot::EMPTY; SPOTS],
             pressed: [Pressed::NONE; CHUNK],
             waiting: 0,
+            enough,
         }
+    }
+
+    /// So much presses, and so deep, that [`super::sparse::settled`] does not look at the parts along the gradient. Both
+    /// only grow, so it stays so.
+    fn sampled(&self) -> bool {
+        let area: f64 = self.total[AREA].iter().sum();
+        area >= self.enough.area && self.deepest.iter().any(|&d| f64::from(d) >= self.enough.depth)
     }
 
     /// As long as nothing touches, balls whose depth at the centre plus the radius exceeds this matter too, m: they may
@@ -279,7 +281,9 @@ fn run<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, blocks: &[u32], sums: 
 fn sum<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums) {
     if pressed > 0 {
         sum_forces(s, from, pressed, sums);
-        sum_along(s, from, pressed, sums);
+        if !sums.sampled() {
+            sum_along(s, from, pressed, sums);
+        }
         sum_moments(s, from, pressed, sums);
     }
 }
@@ -316,12 +320,12 @@ fn press<S: Simd>(
     s.store(s.mul(area, elastic), &mut out.still);
 }
 
-/// Adds force, torque and elastic force of the blocks that press. This and [`sum_moments`] go over them one after the
+/// Adds force, torque, elastic force and area of the blocks that press. This and [`sum_moments`] go over them one after the
 /// other because all sums at once do not fit into the registers.
 #[inline(always)]
 fn sum_forces<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums) {
     let zero = s.splat(0.0);
-    let mut lanes = [zero; 9];
+    let mut lanes = [zero; 10];
     for p in sums.pressed.iter().take(pressed) {
         let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
         let m = cross(s, r, n);
@@ -329,10 +333,11 @@ fn sum_forces<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sum
         for i in 0..3 {
             lanes[i] = s.add(lanes[i], s.mul(force, n[i]));
             lanes[3 + i] = s.add(lanes[3 + i], s.mul(force, m[i]));
-            lanes[6 + i] = s.add(lanes[6 + i], s.mul(still, n[i]));
+            lanes[STILL + i] = s.add(lanes[STILL + i], s.mul(still, n[i]));
         }
+        lanes[AREA] = s.add(lanes[AREA], s.load(&p.area));
     }
-    for i in 0..9 {
+    for i in 0..10 {
         s.accumulate(lanes[i], &mut sums.total[i]);
     }
 }
@@ -341,7 +346,7 @@ fn sum_forces<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sum
 #[inline(always)]
 fn sum_along<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums) {
     let zero = s.splat(0.0);
-    let mut lanes = [zero; 8];
+    let mut lanes = [zero; 7];
     for p in sums.pressed.iter().take(pressed) {
         let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
         let g = [s.load(&p.gradient[0]), s.load(&p.gradient[1]), s.load(&p.gradient[2])];
@@ -353,9 +358,8 @@ fn sum_along<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums
             lanes[3 + i] = s.add(lanes[3 + i], s.mul(size, m[i]));
         }
         lanes[6] = s.add(lanes[6], s.max(size, s.sub(zero, size)));
-        lanes[7] = s.add(lanes[7], s.load(&p.area));
     }
-    for i in 0..8 {
+    for i in 0..7 {
         s.accumulate(lanes[i], &mut sums.total[ALONG + i]);
     }
 }
@@ -409,7 +413,7 @@ fn sum_moments<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Su
         }
     }
     for i in 0..21 {
-        s.accumulate(lanes[i], &mut sums.total[9 + i]);
+        s.accumulate(lanes[i], &mut sums.total[STIFFNESS + i]);
     }
 }
 

@@ -1,21 +1,9 @@
 //! Through the levels: which blocks of points a query visits that has no budget for all, and how far it reaches.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::disallowed_macros,
-        clippy::disallowed_methods,
-        clippy::disallowed_types,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unwrap_used
-    )
-)]
-
-use super::PointShell;
-use super::ball::{Place, about, over, soft_count};
+use super::ball::{Place, over, soft_groups};
 use super::kernel::{Job, Sums, finish_graded, visit_graded};
 use super::source::Graded;
+use crate::contact::vps::PointShell;
 use crate::geometry::simd::{LANES, SimdLevel};
 
 /// Blocks visited at once.
@@ -127,41 +115,30 @@ pub(super) struct Plan {
 /// Counts, level by level, the points in blocks that may touch, until `fits` is exceeded. Blocks that nearly may count
 /// in part, so that the plan changes continuously with the pose.
 pub(super) fn plan(simd: SimdLevel, place: &Place<'_>, shell: &PointShell, fits: f64) -> Plan {
-    let [blocks, groups, regions] = &shell.tree.tiers;
     let mut levels = shell.levels.iter().map(|l| l.len);
     // The level being counted, the points that may touch before it and in it.
     let (mut start, mut end) = (0, levels.next().unwrap_or(shell.len));
     let (mut before, mut within) = (0.0, 0.0);
-    let over_budget = |start: usize, end: usize, before: f64, within: f64| {
-        let granted = start as f64 + (end - start) as f64 * (fits - before) / within;
-        let may_touch = ((before + within) * shell.len as f64 / end.max(1) as f64) as usize;
-        Plan { granted: granted.max(LANES as f64).min(shell.len as f64), may_touch }
-    };
-    for top in (0..regions.len()).step_by(LANES) {
-        let mut hits = about(simd, place, regions, top, regions.len() - top);
-        while hits != 0 {
-            let children = regions.children(top + hits.trailing_zeros() as usize);
-            hits &= hits - 1;
-            let mut hits = about(simd, place, groups, children.start, children.len());
-            while hits != 0 {
-                let children = groups.children(children.start + hits.trailing_zeros() as usize);
-                hits &= hits - 1;
-                while children.start * LANES >= end && end < shell.len {
-                    if before + within > fits {
-                        return over_budget(start, end, before, within);
-                    }
-                    before += within;
-                    within = 0.0;
-                    start = end;
-                    end = levels.next().unwrap_or(shell.len);
-                }
-                let n = children.len();
-                within += f64::from(soft_count(simd, place, blocks, children.start, n)) * LANES as f64;
+    soft_groups(simd, place, &shell.tree, |first, points| {
+        while first * LANES >= end && end < shell.len {
+            if before + within > fits {
+                return false;
             }
+            before += within;
+            within = 0.0;
+            start = end;
+            end = levels.next().unwrap_or(shell.len);
         }
+        within += points;
+        true
+    });
+    let may_touch = before + within;
+    if may_touch <= fits {
+        return Plan { granted: shell.len as f64, may_touch: may_touch as usize };
     }
-    if before + within > fits {
-        return over_budget(start, end, before, within);
+    let granted = start as f64 + (end - start) as f64 * (fits - before) / within;
+    Plan {
+        granted: granted.max(LANES as f64).min(shell.len as f64),
+        may_touch: (may_touch * shell.len as f64 / end.max(1) as f64) as usize,
     }
-    Plan { granted: shell.len as f64, may_touch: (before + within) as usize }
 }

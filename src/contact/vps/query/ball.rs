@@ -1,18 +1,6 @@
 //! Which balls of a shell may touch: sixteen at a time against the field.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::disallowed_macros,
-        clippy::disallowed_methods,
-        clippy::disallowed_types,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unwrap_used
-    )
-)]
-
-use super::tree::Tier;
+use crate::contact::vps::tree::{Tier, Tree};
 use crate::geometry::field::Field;
 use crate::geometry::field::block::{Cells, Grid, Spot};
 use crate::geometry::simd::{LANES, Simd, SimdLevel, dispatch};
@@ -45,8 +33,9 @@ pub(super) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Of a tool of the given radius (m) at `relative`, its pose in the object's frame. `None` for a broken field.
-    pub(super) fn new(field: &'a Field, relative: &Pose, radius: f64) -> Option<Self> {
+    /// Of a tool of the given radius (m) at `relative`, its pose in the object's frame; `error` is the field's
+    /// [`Field::sample_error`], m. `None` for a broken field.
+    pub(super) fn new(field: &'a Field, relative: &Pose, radius: f64, error: f64) -> Option<Self> {
         let grid = Grid::new(field)?;
         let rotation = relative.rotation.to_rotation_matrix();
         let per_cell = 1.0 / field.cell;
@@ -59,7 +48,7 @@ impl<'a> Place<'a> {
             to_grid: std::array::from_fn(|i| f(rotation[(i / 3, i % 3)] * per_cell)),
             offset: [f(offset.x), f(offset.y), f(offset.z)],
             scatter: f(0.75 * field.cell * field.cell),
-            margin: f(2.0 * (field.sample_error() - 0.75f64.sqrt() * field.cell) + rounding),
+            margin: f(2.0 * (error - 0.75f64.sqrt() * field.cell) + rounding),
             rounding: f(rounding + f64::from(field.scale)),
             steep: f(3f64.sqrt() * (1.01 + (f64::from(field.scale) + 2.0 * field.coarse_error()) * per_cell)),
         })
@@ -146,6 +135,11 @@ impl Found {
             }
             bits &= bits - 1;
         }
+    }
+
+    /// Adds one; nothing when it is full.
+    pub(super) fn push(&mut self, index: u32) {
+        self.add(index, 1);
     }
 
     pub(super) fn items(&self) -> &[u32] {
@@ -253,9 +247,37 @@ fn centres<S: Simd>(s: S, place: &Place<'_>, tier: &Tier, first: usize, out: &mu
     }
 }
 
+/// Calls `each` with the first block and the points of every group of blocks of which some may touch, or nearly, in the
+/// tree's order, until it says false. Blocks that nearly may count in part, so that the numbers change continuously with
+/// the pose; what may touch counts in full.
+pub(super) fn soft_groups(
+    level: SimdLevel,
+    place: &Place<'_>,
+    tree: &Tree,
+    mut each: impl FnMut(usize, f64) -> bool,
+) {
+    let [blocks, groups, regions] = &tree.tiers;
+    for top in (0..regions.len()).step_by(LANES) {
+        let mut hits = about(level, place, regions, top, regions.len() - top);
+        while hits != 0 {
+            let children = regions.children(top + hits.trailing_zeros() as usize);
+            hits &= hits - 1;
+            let mut hits = about(level, place, groups, children.start, children.len());
+            while hits != 0 {
+                let children = groups.children(children.start + hits.trailing_zeros() as usize);
+                hits &= hits - 1;
+                let part = soft_count(level, place, blocks, children.start, children.len());
+                if !each(children.start, f64::from(part) * LANES as f64) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
 /// Which of the balls `first..first + n` may hold something that [`soft_count`] counts: its rise plus its radius, for any
 /// ball within, is at most twice the radius plus two scatters, or (sqrt(3) + 1) radii.
-pub(super) fn about(level: SimdLevel, place: &Place<'_>, tier: &Tier, first: usize, n: usize) -> u16 {
+fn about(level: SimdLevel, place: &Place<'_>, tier: &Tier, first: usize, n: usize) -> u16 {
     dispatch!(level, about_bits(place: &Place<'_>, tier: &Tier, first: usize, n: usize) -> u16)
 }
 
@@ -270,7 +292,7 @@ fn about_bits<S: Simd>(s: S, place: &Place<'_>, tier: &Tier, first: usize, n: us
 
 /// How many of the balls `first..first + n` (at most 16) may touch, or nearly: one that just may not counts little less
 /// than one, one that is its radius away from that nothing. So the number is continuous in the pose, and never too small.
-pub(super) fn soft_count(level: SimdLevel, place: &Place<'_>, tier: &Tier, first: usize, n: usize) -> f32 {
+fn soft_count(level: SimdLevel, place: &Place<'_>, tier: &Tier, first: usize, n: usize) -> f32 {
     let mut part = [0.0; LANES];
     let out = &mut part;
     dispatch!(level, parts(place: &Place<'_>, tier: &Tier, first: usize, out: &mut [f32; LANES]));

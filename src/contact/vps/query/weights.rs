@@ -1,7 +1,7 @@
 //! Area weights of a query that may see a part of the shell only.
 
 use super::source::Partial;
-use super::{Level, PointShell};
+use crate::contact::vps::{Level, PointShell};
 use crate::geometry::simd::LANES;
 
 /// Whole levels and a part of the next one. The levels' own weights are blended towards those of the next level in

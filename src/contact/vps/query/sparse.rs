@@ -8,18 +8,6 @@
 //! The two agree as the sampling gets finer. Where g is not constant over the overlap (an edge of the object under a
 //! face of the tool) only the first one is right.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::disallowed_macros,
-        clippy::disallowed_methods,
-        clippy::disallowed_types,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unwrap_used
-    )
-)]
-
 use crate::geometry::Wrench;
 
 /// Points in contact up to which it counts as sparse, and from which it does not.
@@ -32,11 +20,28 @@ const CURVED: [f64; 2] = [0.35, 0.8];
 const LEAST: f64 = 0.3;
 
 /// How finely a contact is sampled.
+#[derive(Clone, Copy)]
 pub(super) struct Sampling {
     /// Its points.
     pub(super) points: f64,
     /// Its depth in point spacings.
     pub(super) depth: f64,
+}
+
+/// A contact from which on the points' normals decide alone.
+#[derive(Clone, Copy)]
+pub(super) struct Enough {
+    /// Area that presses, m^2.
+    pub(super) area: f64,
+    /// Depth, m.
+    pub(super) depth: f64,
+}
+
+impl Enough {
+    /// Of points that stand for `cell` m^2 each; a little more than [`settled`] asks for, for rounding.
+    pub(super) fn of(cell: f64) -> Self {
+        Self { area: 1.001 * FEW[1] * cell, depth: 1.001 * SHALLOW[1] * cell.sqrt() }
+    }
 }
 
 /// The wrench of the points' normals, or of their parts along the depth gradient where the points are too few.
@@ -80,6 +85,25 @@ mod tests {
         let wrench = |force: Vec3| Wrench { force, torque: Vec3::zeros() };
         let size = points.iter().map(|(f, n)| (f * n.z).abs()).sum();
         (wrench(sum(&|(f, n)| n * *f)), wrench(sum(&|(f, n)| up * n.z * *f)), size)
+    }
+
+    #[test]
+    fn where_a_contact_is_enough_the_parts_along_the_gradient_do_not_matter() {
+        for cell in [1e-9, 3.7e-7, 1e-3] {
+            let enough = Enough::of(cell);
+            let least = Sampling { points: enough.area / cell, depth: enough.depth / cell.sqrt() };
+            let normals = push(1.0, 2.0, 3.0);
+            for along in [push(0.0, 0.0, 5.0), Wrench::ZERO] {
+                assert_eq!(settled(&normals, &along, 9.0, &least), (normals, 0.0));
+            }
+            // A little less of either, and they do.
+            for less in [
+                Sampling { points: 0.98 * least.points, ..least },
+                Sampling { depth: 0.98 * least.depth, ..least },
+            ] {
+                assert_ne!(settled(&normals, &push(0.0, 0.0, 5.0), 9.0, &less), (normals, 0.0));
+            }
+        }
     }
 
     #[test]

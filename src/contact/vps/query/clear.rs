@@ -4,18 +4,6 @@
 //! by what the field needs to rise to 0. A hand moves some hundredths of a millimetre a tick, so that most blocks near a
 //! surface need no look for many ticks (the coherence of Barbic and James 2008, with a guarantee).
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::disallowed_macros,
-        clippy::disallowed_methods,
-        clippy::disallowed_types,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unwrap_used
-    )
-)]
-
 use crate::geometry::simd::LANES;
 use crate::geometry::{Point, Pose};
 

@@ -1,20 +1,8 @@
 //! Where the kernel's blocks of sixteen points come from: the levels of a shell, or its points sorted by place.
 
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::disallowed_macros,
-        clippy::disallowed_methods,
-        clippy::disallowed_types,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unwrap_used
-    )
-)]
-
 use super::kernel::Deep;
-use super::sorted::Sorted;
-use super::{PointShell, UNSORTED};
+use crate::contact::vps::sorted::Sorted;
+use crate::contact::vps::{PointShell, UNSORTED};
 use crate::geometry::simd::{LANES, Simd};
 
 /// Where blocks of sixteen points come from.
