@@ -28,7 +28,7 @@ const SCENE: &str = "keyed pin in its hole";
 #[command(after_help = "Writes pin.stl, hole.stl, demo.mcap (the recording) and demo.png (the plot) to DIR.")]
 pub struct Args {
     /// Length of the run
-    #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = parse_seconds)]
+    #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = super::numbers::between(0.1, 86_400.0))]
     pub seconds: f64,
     /// Directory to write to; made if absent
     #[arg(long, value_name = "DIR", default_value = "out/demo")]
@@ -36,14 +36,6 @@ pub struct Args {
     /// Also write the summary as one JSON object
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-}
-
-fn parse_seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(s) if (0.1..=86_400.0).contains(&s) => Ok(s),
-        Ok(_) => Err("give 0.1 to 86400 seconds".into()),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 /// Runs `hapticd demo`.

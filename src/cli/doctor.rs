@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(long)]
     pub json: bool,
     /// Measure wake-ups for this long; 0 leaves the measurement out
-    #[arg(long, value_name = "N", default_value_t = 3.0, value_parser = parse_seconds)]
+    #[arg(long, value_name = "N", default_value_t = 3.0, value_parser = super::numbers::between(0.0, 3600.0))]
     pub seconds: f64,
     /// Check this device (a name of `hapticd devices`), attached or not; may be given several times
     #[arg(long, value_name = "NAME")]
@@ -36,14 +36,6 @@ pub struct Args {
     /// Read /proc, /sys, /dev and /boot below this directory (for tests and for looking at another machine's copy)
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     pub root: PathBuf,
-}
-
-fn parse_seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(s) if (0.0..=3600.0).contains(&s) => Ok(s),
-        Ok(_) => Err("give 0 to 3600 seconds".into()),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 /// Everything but the wake-up measurement, in the order of printing.

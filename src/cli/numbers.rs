@@ -31,13 +31,20 @@ pub fn not_negative(text: &str) -> Result<f64, String> {
     if x >= 0.0 && x.is_finite() { Ok(x) } else { Err("must be zero or more and finite".into()) }
 }
 
+/// Takes a number from `low` to `high`, both included.
+pub fn between(low: f64, high: f64) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let x = parsed(text)?;
+        if (low..=high).contains(&x) { Ok(x) } else { Err(format!("must be {low} to {high}")) }
+    }
+}
+
 /// A number of seconds, at most a million.
 ///
 /// # Errors
 /// What is wrong.
 pub fn seconds(text: &str) -> Result<f64, String> {
-    let x = parsed(text)?;
-    if (0.0..=1e6).contains(&x) { Ok(x) } else { Err("must be 0 to 1000000 s".into()) }
+    between(0.0, 1e6)(text)
 }
 
 /// Numbers separated by commas, each finite.
@@ -77,6 +84,9 @@ mod tests {
         assert!(positive("0").is_err() && positive("-0.0").is_err() && not_negative("-1").is_err());
         assert_eq!((positive("1e-300"), not_negative("0")), (Ok(1e-300), Ok(0.0)));
         assert!(seconds("1000001").is_err() && seconds("-1").is_err());
+        assert_eq!((between(0.1, 2.0)("0.1"), between(0.1, 2.0)("2")), (Ok(0.1), Ok(2.0)));
+        assert_eq!(between(0.1, 2.0)("2.01"), Err("must be 0.1 to 2".into()));
+        assert!(between(0.1, 2.0)("nan").is_err() && between(0.1, 2.0)("0.099").is_err());
         assert_eq!(list("1,-2.5, 3e-3"), Ok([1.0, -2.5, 0.003]));
         assert!(list::<3>("1,2").unwrap_err().contains("2 numbers, not 3"));
         assert!(list::<3>("nan,0,0").unwrap_err().contains("finite"));

@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "RUN")]
     out: Option<PathBuf>,
     /// Length of the run, s; by default the hand script's and half a second more
-    #[arg(long, value_parser = parse_seconds)]
+    #[arg(long, value_parser = super::numbers::between(0.001, 1e6))]
     seconds: Option<f64>,
     /// Device, by its name in the registry (`hapticd devices`)
     #[arg(long, value_name = "NAME")]
@@ -132,11 +132,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         std::fs::write(path, text + "\n").with_context(|| path.display().to_string())?;
     }
     Ok(if summary.fault == "none" { exit::OK } else { exit::findings() })
-}
-
-fn parse_seconds(text: &str) -> Result<f64, String> {
-    let s = super::numbers::positive(text)?;
-    if (0.001..=1e6).contains(&s) { Ok(s) } else { Err("give 0.001 to 1000000 s".into()) }
 }
 
 fn ticks(seconds: Option<f64>, script: &HandScript) -> u64 {
