@@ -33,15 +33,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(dir) => Registry::with_dir(dir)?,
         None => Registry::builtin(),
     };
-    let profiles: Vec<&Profile> = match &args.name {
+    let one =
+        args.name.as_deref().map(|name| registry.profile(name)).transpose().map_err(exit::Usage::from)?;
+    let profiles: Vec<&Profile> = match &one {
         None => registry.profiles().iter().map(AsRef::as_ref).collect(),
-        Some(name) => match registry.profiles().iter().find(|p| p.name == *name) {
-            Some(p) => vec![p],
-            None => {
-                let known = registry.names().join(", ");
-                return Err(exit::Usage(format!("no device '{}'; known: {known}", out::word(name))).into());
-            }
-        },
+        Some(p) => vec![p],
     };
     let seen = if args.name.is_some() { Vec::new() } else { known::seen() };
     if args.json {

@@ -69,14 +69,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => Registry::builtin(),
     };
     for name in &args.device {
-        if registry.profile(name).is_none() {
-            let known = registry.names().join(", ");
-            return Err(super::exit::Usage(format!(
-                "no device '{}'; known: {known}",
-                super::out::word(name)
-            ))
-            .into());
-        }
+        registry.profile(name).map_err(super::exit::Usage::from)?;
     }
     let root = Root::new(&args.root);
     let mut all = checks(&root, &try_fifo(limits::PRIORITY), &registry, &args.device);

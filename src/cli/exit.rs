@@ -1,11 +1,19 @@
 //! Exit codes of the program, the same for every subcommand.
 
+use crate::device::DeviceError;
 use std::process::ExitCode;
 
 /// Arguments that cannot be used together, or with what they name: code 2, as what clap itself refuses.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
+
+impl From<DeviceError> for Usage {
+    fn from(e: DeviceError) -> Self {
+        // It repeats a name that was given.
+        Self(super::out::word(&e.to_string()).into_owned())
+    }
+}
 
 /// Done.
 pub const OK: ExitCode = ExitCode::SUCCESS;

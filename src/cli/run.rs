@@ -141,9 +141,7 @@ impl Local {
             None => HandScript::default(),
         };
         let name = &config.device.name;
-        if registry.profile(name).is_none() {
-            anyhow::bail!("device.name: there is no device '{name}'; known: {}", registry.names().join(", "));
-        }
+        registry.profile(name).context("device.name")?;
         if let Some(serial) = &config.device.serial {
             anyhow::bail!(
                 "device.serial: '{name}' is simulated in this version and has no serial number, so '{serial}' names \

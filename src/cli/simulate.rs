@@ -146,10 +146,7 @@ fn open(config: &Config, name: &str, hand: HandScript) -> anyhow::Result<Box<dyn
         None => Registry::builtin(),
     };
     let options = OpenOptions { hand, seed: Some(config.device.seed), ..OpenOptions::default() };
-    if registry.profile(name).is_none() {
-        let known = registry.names().join(", ");
-        return Err(exit::Usage(format!("no device '{}'; known: {known}", out::word(name))).into());
-    }
+    registry.profile(name).map_err(exit::Usage::from)?;
     let mut device = registry.open(name, &options)?;
     if device.lifecycle() == Lifecycle::Uncalibrated {
         device.calibrate()?;

@@ -41,9 +41,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => Registry::builtin(),
     };
     let name = &config.device.name;
-    if registry.profile(name).is_none() {
-        anyhow::bail!("no device '{name}'; known: {}", registry.names().join(", "));
-    }
+    registry.profile(name)?;
     // Every device of this version is simulated.
     match &config.device.probe {
         None => {

@@ -116,8 +116,12 @@ impl Registry {
     }
 
     /// Data sheet by name.
-    pub fn profile(&self, name: &str) -> Option<Arc<Profile>> {
-        self.profiles.iter().find(|p| p.name == name).cloned()
+    ///
+    /// # Errors
+    /// An unknown name; the known ones are told.
+    pub fn profile(&self, name: &str) -> Result<Arc<Profile>, DeviceError> {
+        let found = self.profiles.iter().find(|p| p.name == name).cloned();
+        found.ok_or_else(|| DeviceError::Unknown { name: name.to_string(), known: self.names().join(", ") })
     }
 
     /// Opens a device by name. Every device of this version is simulated from its profile.
@@ -133,9 +137,7 @@ impl Registry {
     /// # Errors
     /// An unknown name, a probe file that cannot be made, or options out of range.
     pub fn open_simulated(&self, name: &str, options: &OpenOptions) -> Result<SimulatedDevice, DeviceError> {
-        let profile = self
-            .profile(name)
-            .ok_or_else(|| DeviceError::Unknown { name: name.to_string(), known: self.names().join(", ") })?;
+        let profile = self.profile(name)?;
         let probe = match (&options.probe, &options.probe_path) {
             (Some(probe), _) => Some(Arc::clone(probe)),
             (None, Some(path)) => Some(Arc::new(Probe::create(path).map_err(|e| {
@@ -187,7 +189,7 @@ mod tests {
         let registry = Registry::with_dir(dir.path()).expect("reads");
         assert_eq!(registry.profile("ideal-6dof").expect("there").max_force, 5.0);
         assert!(registry.open("mine", &OpenOptions::default()).is_ok());
-        assert!(registry.profile("novint-falcon").is_some());
+        assert!(registry.profile("novint-falcon").is_ok());
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn torque_hold(root: &Root, registry: &Registry, names: &[String]) -> Vec<Check>
         .iter()
         .map(|device| {
             let name = format!("torque hold {device}");
-            let hold = registry.profile(device).and_then(|p| p.torque_hold);
+            let hold = registry.profile(device).ok().and_then(|p| p.torque_hold);
             match hold {
                 Some(s) if s <= SHORT_HOLD => {
                     Check::ok(&name, format!("the device itself lets go after {:.0} ms", s * 1e3))
