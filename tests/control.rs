@@ -616,8 +616,11 @@ fn systemd_hears_ready_and_the_watchdog_is_fed() {
 #[test]
 fn ready_does_not_wait_for_a_device() {
     // It cannot be opened: there is no place for its probe page.
-    let d = Daemon::start("[device]\nprobe = \"/proc/none/page\"\n");
+    let d = Daemon::start("[device]\nprobe = \"/proc/none/page\"\nrole = \"left hand\"\n");
     let status = d.status();
+    assert_eq!(status.device_role, "left hand", "what the device is for is shown to clients");
+    let shown = String::from_utf8(d.ctl(&["status"]).stdout).expect("text");
+    assert!(shown.contains("(left hand)"), "{shown}");
     let text = wait_for("the reason", || {
         let w = d.status().warnings.join("\n");
         w.contains("/proc/none/page").then_some(w)

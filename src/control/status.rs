@@ -14,6 +14,8 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct StatusBoard {
     start: Instant,
+    /// What the device is for.
+    role: String,
     inner: Mutex<Inner>,
 }
 
@@ -26,13 +28,12 @@ struct Inner {
     counters: Option<Arc<Counters>>,
 }
 
-impl Default for StatusBoard {
-    fn default() -> Self {
-        Self { start: Instant::now(), inner: Mutex::default() }
-    }
-}
-
 impl StatusBoard {
+    /// An empty one, for a device of this role (`device.role`).
+    pub fn new(role: &str) -> Self {
+        Self { start: Instant::now(), role: role.into(), inner: Mutex::default() }
+    }
+
     fn with<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
         f(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -81,6 +82,7 @@ impl Server {
             uptime_s: self.board.start.elapsed().as_secs_f64(),
             generation,
             device,
+            device_role: self.board.role.clone(),
             state: latest,
             owner: self.bridge.shared.owner.load(Relaxed),
             rt,

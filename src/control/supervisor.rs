@@ -104,7 +104,7 @@ pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) 
         None => socket::default_path()?,
     };
     let control = ControlSocket::open(&path, config.control.group.as_deref())?;
-    let board = Arc::new(StatusBoard::default());
+    let board = Arc::new(StatusBoard::new(&config.device.role));
     let sessions = Arc::new(Sessions::default());
     let udp_socket = udp::open(config.control.udp_port)?;
     let udp_address = udp_socket.local_addr()?;

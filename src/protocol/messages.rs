@@ -284,6 +284,9 @@ pub struct Status {
     pub generation: u64,
     /// Device profile in use.
     pub device: String,
+    /// What the device is for (`device.role` of the configuration).
+    #[serde(default)]
+    pub device_role: String,
     /// The newest tick; absent before the first.
     pub state: Option<StateJson>,
     /// Session that armed, 0 = nobody.

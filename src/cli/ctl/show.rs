@@ -52,7 +52,7 @@ fn status(s: &Status) -> String {
     let mut o = String::new();
     let _ = writeln!(o, "hapticd {} up {:.0} s, generation {}", s.server, s.uptime_s, s.generation);
     let device = if s.device.is_empty() { "no device yet" } else { &s.device };
-    let _ = writeln!(o, "device {device}");
+    let _ = writeln!(o, "device {device} ({})", word(&s.device_role));
     if let Some(t) = &s.state {
         let _ = writeln!(o, "{}", line(t));
     }
