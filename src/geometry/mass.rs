@@ -59,10 +59,18 @@ pub fn mass_properties_of(mesh: &TriMesh, triangles: impl Iterator<Item = usize>
         return MassProperties { volume, centroid: centre, inertia: Matrix3::zeros(), area };
     }
     let offset = first24 / (24.0 * volume);
-    // Covariance about the centroid, then inertia = tr(C) 1 - C.
     let covariance = second120 / 120.0 - offset * offset.transpose() * volume;
-    let inertia = Matrix3::identity() * covariance.trace() - covariance;
-    MassProperties { volume, centroid: apex + offset, inertia, area }
+    MassProperties { volume, centroid: apex + offset, inertia: inertia_of(&covariance), area }
+}
+
+/// Inertia from the covariance (the integral of x x^T) about the same point: tr(C) 1 - C.
+pub(super) fn inertia_of(covariance: &Matrix3<f64>) -> Matrix3<f64> {
+    Matrix3::identity() * covariance.trace() - covariance
+}
+
+/// The inverse of [`inertia_of`].
+pub(super) fn covariance_of(inertia: &Matrix3<f64>) -> Matrix3<f64> {
+    Matrix3::identity() * (inertia.trace() / 2.0) - inertia
 }
 
 fn apex(mesh: &TriMesh, triangles: impl Iterator<Item = usize>) -> Point {

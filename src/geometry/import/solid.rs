@@ -5,10 +5,10 @@
 //! plus the integral of [w > 1/2] - w, which vanishes except where shells overlap: only that part is sampled, and
 //! a clean mesh keeps its exact volume. An open mesh has no exact integral; there [w > 1/2] itself is sampled.
 
-use crate::geometry::mass::{MassProperties, mass_properties};
+use crate::geometry::mass::{MassProperties, covariance_of, inertia_of, mass_properties};
 use crate::geometry::winding::{self, Winding};
 use crate::geometry::{Point, TriMesh, Vec3};
-use nalgebra::{Matrix3, SMatrix};
+use nalgebra::{Matrix3, Matrix4, Vector4};
 use rayon::prelude::*;
 
 /// Most halvings of the box: 512 cells along each side.
@@ -45,36 +45,36 @@ pub(super) struct Solid {
     pub inertia: Matrix3<f64>,
 }
 
+impl From<&MassProperties> for Solid {
+    /// What needed no sampling.
+    fn from(m: &MassProperties) -> Self {
+        Self { volume: m.volume, error: 0.0, centroid: m.centroid, inertia: m.inertia }
+    }
+}
+
 /// Integrals of the products of (1, x, y, z) over a region, about a point near it.
-type Moments = SMatrix<f64, 4, 4>;
+type Moments = Matrix4<f64>;
 
 /// Those of a box of that middle and size.
 fn of_box(middle: &Vec3, size: &Vec3) -> Moments {
-    let m = middle.push_as_first();
-    let mut out = m * m.transpose();
+    let mut out = products(middle);
     for i in 0..3 {
         out[(i + 1, i + 1)] += size[i] * size[i] / 12.0;
     }
     out * (size.x * size.y * size.z)
 }
 
-trait First {
-    fn push_as_first(&self) -> nalgebra::Vector4<f64>;
-}
-
-impl First for Vec3 {
-    fn push_as_first(&self) -> nalgebra::Vector4<f64> {
-        nalgebra::Vector4::new(1.0, self.x, self.y, self.z)
-    }
+/// The products of (1, x, y, z).
+fn products(at: &Vec3) -> Moments {
+    let x = Vector4::new(1.0, at.x, at.y, at.z);
+    x * x.transpose()
 }
 
 /// Those of a body about `origin`.
 fn of_mass(mass: &MassProperties, origin: &Point) -> Moments {
-    let c = (mass.centroid - origin).push_as_first();
-    let mut out = c * c.transpose() * mass.volume;
-    let covariance = Matrix3::identity() * (mass.inertia.trace() / 2.0) - mass.inertia;
+    let mut out = products(&(mass.centroid - origin)) * mass.volume;
     let mut second = out.fixed_view_mut::<3, 3>(1, 1);
-    second += covariance;
+    second += covariance_of(&mass.inertia);
     out
 }
 
@@ -86,7 +86,7 @@ fn to_mass(m: &Moments, origin: &Point) -> Option<(Point, Matrix3<f64>)> {
     }
     let c = Vec3::new(m[(1, 0)], m[(2, 0)], m[(3, 0)]) / volume;
     let covariance = m.fixed_view::<3, 3>(1, 1) - c * c.transpose() * volume;
-    Some((origin + c, Matrix3::identity() * covariance.trace() - covariance))
+    Some((origin + c, inertia_of(&covariance)))
 }
 
 /// Measures the solid. `closed`: every edge has as many sides one way as the other. `signed`: the moments of the signed sum.
@@ -99,9 +99,7 @@ pub(super) fn measure(
     signed: &MassProperties,
     levels: u32,
 ) -> Solid {
-    let unsampled =
-        Solid { volume: signed.volume, error: 0.0, centroid: signed.centroid, inertia: signed.inertia };
-    let Some((low, high)) = mesh.bounds() else { return unsampled };
+    let Some((low, high)) = mesh.bounds() else { return signed.into() };
     let stretch = if closed { to_cube(&low, &high) } else { Vec3::repeat(1.0) };
     if stretch == Vec3::repeat(1.0) {
         return measure_here(mesh, shell, closed, signed, levels);
@@ -115,16 +113,15 @@ pub(super) fn measure(
     let there = mass_properties(&cube);
     let got = measure_here(&cube, shell, closed, &there, levels);
     if got.error == 0.0 {
-        return unsampled;
+        return signed.into();
     }
     let back = stretch.map(|s| 1.0 / s);
-    let covariance = Matrix3::identity() * (got.inertia.trace() / 2.0) - got.inertia;
-    let covariance = covariance.component_mul(&(back * back.transpose())) / factor;
+    let covariance = covariance_of(&got.inertia).component_mul(&(back * back.transpose())) / factor;
     Solid {
         volume: got.volume / factor,
         error: got.error / factor,
         centroid: Point::from(got.centroid.coords.component_mul(&back)),
-        inertia: Matrix3::identity() * covariance.trace() - covariance,
+        inertia: inertia_of(&covariance),
     }
 }
 
@@ -138,9 +135,7 @@ fn to_cube(low: &Point, high: &Point) -> Vec3 {
 }
 
 fn measure_here(mesh: &TriMesh, shell: &[u32], closed: bool, signed: &MassProperties, levels: u32) -> Solid {
-    let unsampled =
-        Solid { volume: signed.volume, error: 0.0, centroid: signed.centroid, inertia: signed.inertia };
-    let Some((low, high)) = mesh.bounds() else { return unsampled };
+    let Some((low, high)) = mesh.bounds() else { return signed.into() };
     let skin = signed.area * (high - low).amax();
     let thin = skin * BLUR > 1e-4 * signed.volume.abs();
     let exact = thin && mesh.triangles.len() <= EXACT;
@@ -168,7 +163,7 @@ fn measure_here(mesh: &TriMesh, shell: &[u32], closed: bool, signed: &MassProper
         0.0
     };
     if closed && sum == Moments::zeros() && variance == 0.0 && doubt + missed == 0.0 {
-        return unsampled;
+        return signed.into();
     }
     let total = if closed { of_mass(signed, &middle) + sum } else { sum };
     let error = variance.sqrt() + doubt + missed + blur;
@@ -295,8 +290,7 @@ impl Job<'_> {
             let (g, sure) = self.integrand(&(low + at));
             unsure += f64::from(u8::from(!sure));
             if g != 0.0 {
-                let x = (low + at - self.middle).push_as_first();
-                sum += x * x.transpose() * g;
+                sum += products(&(low + at - self.middle)) * g;
             }
             squares += g * g;
         }
