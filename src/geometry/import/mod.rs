@@ -229,8 +229,9 @@ fn read(bytes: &[u8], format: Format, options: &ImportOptions) -> Result<Importe
             count(n, "face")
         ));
     }
-    let nuls = bytes.iter().filter(|b| **b == 0).count();
-    if nuls > 0 && soup.is_text() && !soup.faces.is_empty() {
+    // A binary file is full of them, and not looked through.
+    let nuls = if soup.is_text() { bytes.iter().filter(|b| **b == 0).count() } else { 0 };
+    if nuls > 0 && !soup.faces.is_empty() {
         let line = 1 + bytes.iter().take_while(|b| **b != 0).filter(|b| **b == b'\n').count();
         let what = count(nuls, "byte");
         soup.accept(format!(
