@@ -20,15 +20,11 @@ fn identity(path: &Path) -> Option<Identity> {
         return meta.is_file().then(|| Identity::Inode(meta.dev(), meta.ino()));
     }
     // Directories that the command has yet to make, below the last one that is there.
-    let mut rest = vec![path.file_name()?];
-    let mut parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    loop {
-        if let Ok(there) = std::fs::canonicalize(parent) {
-            return Some(Identity::Place(rest.iter().rev().fold(there, |p, name| p.join(name))));
-        }
-        rest.push(parent.file_name()?);
-        parent = parent.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    }
+    path.ancestors().skip(1).find_map(|parent| {
+        let named = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        let there = std::fs::canonicalize(named).ok()?;
+        Some(Identity::Place(there.join(path.strip_prefix(parent).ok()?)))
+    })
 }
 
 /// Refuses outputs that are inputs or name one file twice, whatever the names: links count as what they lead to.
