@@ -1,20 +1,18 @@
 //! Broken code inside the servo thread while it pushes: in child processes that die of it, with their plant's last command
 //! read from outside.
 
-use crate::world::{cube_tool, floor, object, scene};
+use crate::device::Hooked;
+use crate::world::{cube_tool, floor, in_child, object, scene};
 use hapticd::control::signals;
-use hapticd::device::profile::Profile;
 use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::{HandScript, Probe};
-use hapticd::device::{Accepted, Device, DeviceError, Emergency, Lifecycle, ReadFault, Sample, WriteFault};
-use hapticd::geometry::{Pose, Wrench};
+use hapticd::geometry::Pose;
 use hapticd::servo::handle::{ServoCommand, ServoConfig, channel};
 use hapticd::servo::rt::RtOptions;
 use hapticd::servo::run::spawn;
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,41 +20,6 @@ const MODE: &str = "HAPTICD_TEST_CRASH_CHILD";
 const PROBE: &str = "HAPTICD_TEST_CRASH_PROBE";
 /// Pushing ticks before the code breaks.
 const PUSHES: u32 = 200;
-
-/// The simulated device, driven by code that breaks.
-struct Broken {
-    inner: Box<dyn Device>,
-    mode: String,
-    pushes: u32,
-}
-
-impl Device for Broken {
-    fn profile(&self) -> &Arc<Profile> {
-        self.inner.profile()
-    }
-    fn lifecycle(&self) -> Lifecycle {
-        self.inner.lifecycle()
-    }
-    fn calibrate(&mut self) -> Result<(), DeviceError> {
-        self.inner.calibrate()
-    }
-    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
-        if self.pushes == PUSHES {
-            break_down(&self.mode);
-        }
-        self.inner.read(now_ns)
-    }
-    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
-        self.pushes += u32::from(wrench.force.norm() > 0.5);
-        self.inner.write(now_ns, wrench)
-    }
-    fn zero(&mut self, now_ns: u64) {
-        self.inner.zero(now_ns);
-    }
-    fn emergency(&self) -> Option<Arc<dyn Emergency>> {
-        self.inner.emergency()
-    }
-}
 
 fn break_down(mode: &str) {
     match mode {
@@ -92,14 +55,23 @@ keyframe = [
 ";
 
 fn child(mode: &str) -> ! {
-    let probe = std::env::var(PROBE).expect("a path");
+    let page = std::env::var(PROBE).expect("a path");
+    let probe = Arc::new(Probe::create(Path::new(&page)).expect("a page"));
     let options = OpenOptions {
         hand: HandScript::parse(HAND).expect("parses"),
-        probe_path: Some(Path::new(&probe).into()),
+        probe: Some(probe.clone()),
         ..OpenOptions::default()
     };
     let inner = Registry::builtin().open("ideal-6dof", &options).expect("opens");
-    let device = Box::new(Broken { inner, mode: mode.into(), pushes: 0 });
+    let (mode, mut pushes) = (mode.to_owned(), 0);
+    let breaking = move |_| {
+        pushes += u32::from(probe.read().wrench.force.norm() > 0.5);
+        if pushes == PUSHES {
+            break_down(&mode);
+        }
+        None
+    };
+    let device = Hooked::new(inner, Box::new(breaking));
     let config = ServoConfig {
         late_in_row: u32::MAX,
         late_per_second: u32::MAX,
@@ -154,10 +126,7 @@ fn dies(mode: &str, ends: Signal) {
     let dir = tempfile::tempdir().expect("a directory");
     let probe = dir.path().join("probe");
     let log = dir.path().join("log");
-    let exe = std::env::current_exe().expect("knows itself");
-    let mut child = Command::new(exe)
-        .args(["--exact", "crash::in_a_child", "--nocapture", "--test-threads=1"])
-        .env(MODE, mode)
+    let mut child = in_child("crash::in_a_child", MODE, mode)
         .env(PROBE, &probe)
         .stderr(std::fs::File::create(&log).expect("a log"))
         .spawn()

@@ -2,7 +2,7 @@
 
 use hapticd::device::profile::Profile;
 use hapticd::device::registry::Registry;
-use hapticd::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault};
+use hapticd::device::{Accepted, Device, DeviceError, Emergency, Lifecycle, ReadFault, Sample, WriteFault};
 use hapticd::geometry::{Pose, Vec3, Wrench};
 use std::sync::{Arc, Mutex};
 
@@ -104,5 +104,54 @@ impl Device for Puppet {
         let mut s = self.state.lock().unwrap_or_else(|e| e.into_inner());
         (s.command, s.at_ns) = (Wrench::ZERO, now_ns);
         s.zeros += 1;
+    }
+}
+
+/// Code of the test's own at each read, inside the servo thread: it gets the read's number, from 1, and may make the read fail.
+pub type Hook = Box<dyn FnMut(u64) -> Option<ReadFault> + Send>;
+
+/// A device with a hook.
+pub struct Hooked {
+    inner: Box<dyn Device>,
+    hook: Hook,
+    reads: u64,
+}
+
+impl Hooked {
+    pub fn new(inner: Box<dyn Device>, hook: Hook) -> Box<Self> {
+        Box::new(Self { inner, hook, reads: 0 })
+    }
+}
+
+impl Device for Hooked {
+    fn profile(&self) -> &Arc<Profile> {
+        self.inner.profile()
+    }
+
+    fn lifecycle(&self) -> Lifecycle {
+        self.inner.lifecycle()
+    }
+
+    fn calibrate(&mut self) -> Result<(), DeviceError> {
+        self.inner.calibrate()
+    }
+
+    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
+        self.reads += 1;
+        let fault = (self.hook)(self.reads);
+        let sample = self.inner.read(now_ns);
+        fault.map_or(sample, Err)
+    }
+
+    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
+        self.inner.write(now_ns, wrench)
+    }
+
+    fn zero(&mut self, now_ns: u64) {
+        self.inner.zero(now_ns);
+    }
+
+    fn emergency(&self) -> Option<Arc<dyn Emergency>> {
+        self.inner.emergency()
     }
 }

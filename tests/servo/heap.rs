@@ -1,15 +1,13 @@
 //! No tick touches the heap, whatever happens in it; and an allocation that does happen is seen.
 
-use crate::device::Puppet;
+use crate::device::{Hooked, Puppet};
 use crate::world::{Bench, MS, ball, cube_tool, floor, object, scene, sphere_tool};
-use hapticd::device::profile::Profile;
-use hapticd::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault};
-use hapticd::geometry::{Pose, Vec3, Wrench};
+use hapticd::device::{Lifecycle, ReadFault};
+use hapticd::geometry::{Pose, Vec3};
 use hapticd::scene::snapshot::{MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample, SnapshotObject};
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
 use hapticd::servo::heap::operations;
 use hapticd::servo::record::{Fault, ServoState};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Everything at once: contact with a shell, a scene swap each tick, a motion stream, full rings, commands, arming,
@@ -91,34 +89,14 @@ fn no_tick_allocates_or_frees() {
     assert_eq!(bench.handle.counters().heap.load(Relaxed), 0);
 }
 
-/// A device whose read allocates.
-struct Greedy(Puppet);
-
-impl Device for Greedy {
-    fn profile(&self) -> &Arc<Profile> {
-        self.0.profile()
-    }
-    fn lifecycle(&self) -> Lifecycle {
-        Lifecycle::Ready
-    }
-    fn calibrate(&mut self) -> Result<(), DeviceError> {
-        Ok(())
-    }
-    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
-        std::hint::black_box(vec![now_ns; 4]);
-        self.0.read(now_ns)
-    }
-    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
-        self.0.write(now_ns, wrench)
-    }
-    fn zero(&mut self, now_ns: u64) {
-        self.0.zero(now_ns);
-    }
-}
-
 #[test]
 fn an_allocation_in_the_tick_is_counted() {
-    let mut bench = Bench::new(Box::new(Greedy(Puppet::new(Vec3::zeros()))), ServoConfig::default());
+    let greedy = |n| {
+        std::hint::black_box(vec![n; 4]);
+        None
+    };
+    let device = Hooked::new(Box::new(Puppet::new(Vec3::zeros())), Box::new(greedy));
+    let mut bench = Bench::new(device, ServoConfig::default());
     bench.steps(10);
     assert_eq!(bench.handle.counters().heap.load(Relaxed), 20, "one allocation and one free a tick");
 }

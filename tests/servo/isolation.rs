@@ -1,12 +1,12 @@
 //! The real servo thread against the kernel: in child processes that die on any system call but the clock's sleep, and
 //! with the kernel's own account of page faults and waits. Each check is shown to catch a deliberate violation.
 
-use crate::world::{MS, cube_tool, floor, object, scene, sphere_tool};
-use hapticd::device::profile::Profile;
+use crate::device::Hooked;
+use crate::world::{MS, cube_tool, floor, in_child, object, scene, sphere_tool};
 use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::HandScript;
-use hapticd::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault};
-use hapticd::geometry::{Pose, Wrench};
+use hapticd::device::ReadFault;
+use hapticd::geometry::Pose;
 use hapticd::scene::snapshot::{MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample, SnapshotObject};
 use hapticd::servo::handle::{ServoCommand, ServoConfig, ServoHandle, channel, monotonic_ns};
 use hapticd::servo::record::{ServoState, TickRecord};
@@ -16,7 +16,7 @@ use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::signal::Signal;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -26,44 +26,6 @@ const MODE: &str = "HAPTICD_TEST_SERVO_CHILD";
 const WARM: u64 = 300;
 /// Ticks after which a child has seen everything.
 const DONE: u64 = 3000;
-
-/// Called inside the servo thread, at each read, with the read's number.
-type Hook = Box<dyn FnMut(u64) + Send>;
-
-/// The simulated device under a pressing hand, with a hook and with a script of losses.
-struct Watched {
-    inner: Box<dyn Device>,
-    hook: Hook,
-    reads: u64,
-}
-
-impl Device for Watched {
-    fn profile(&self) -> &Arc<Profile> {
-        self.inner.profile()
-    }
-    fn lifecycle(&self) -> Lifecycle {
-        self.inner.lifecycle()
-    }
-    fn calibrate(&mut self) -> Result<(), DeviceError> {
-        self.inner.calibrate()
-    }
-    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
-        self.reads += 1;
-        (self.hook)(self.reads);
-        let sample = self.inner.read(now_ns);
-        match self.reads % 1000 {
-            700..720 => Err(ReadFault::Stale),
-            900..905 => Err(ReadFault::Gone),
-            _ => sample,
-        }
-    }
-    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
-        self.inner.write(now_ns, wrench)
-    }
-    fn zero(&mut self, now_ns: u64) {
-        self.inner.zero(now_ns);
-    }
-}
 
 const HAND: &str = "
 hand = 'normal'
@@ -77,20 +39,23 @@ keyframe = [
 
 /// Runs the servo on the real clock through contact, a scene swap each tick or so, a motion stream, full rings, device
 /// loss, arming, ramp and fault, until `hook` has seen [`DONE`] reads.
-fn live(mut hook: Hook) -> (Vec<TickRecord>, (ServoHandle, ServoThread)) {
+fn live(mut hook: impl FnMut(u64) + Send + 'static) -> (Vec<TickRecord>, (ServoHandle, ServoThread)) {
     let options = OpenOptions { hand: HandScript::parse(HAND).expect("parses"), ..OpenOptions::default() };
     let mut inner = Registry::builtin().open("ideal-6dof", &options).expect("opens");
     inner.calibrate().expect("calibrates");
     let reads = Arc::new(AtomicU64::new(0));
     let seen = reads.clone();
-    let watched = Watched {
-        inner,
-        hook: Box::new(move |n| {
-            hook(n);
-            seen.store(n, SeqCst);
-        }),
-        reads: 0,
+    let watched = move |n| {
+        hook(n);
+        seen.store(n, SeqCst);
+        // A script of losses.
+        match n % 1000 {
+            700..720 => Some(ReadFault::Stale),
+            900..905 => Some(ReadFault::Gone),
+            _ => None,
+        }
     };
+    let device = Hooked::new(inner, Box::new(watched));
     // The machine may be busy with other tests: lateness is not what is tested here.
     let config = ServoConfig {
         late_in_row: u32::MAX,
@@ -100,8 +65,7 @@ fn live(mut hook: Hook) -> (Vec<TickRecord>, (ServoHandle, ServoThread)) {
         ..ServoConfig::default()
     };
     let (mut handle, end) = channel(config);
-    let thread =
-        spawn(end, Box::new(watched), RtOptions { priority: 10, ..RtOptions::none() }).expect("starts");
+    let thread = spawn(end, device, RtOptions { priority: 10, ..RtOptions::none() }).expect("starts");
     let (cube, sphere, flat) = (cube_tool(3000), sphere_tool(0.01), floor());
     let mut records = Vec::new();
     let mut generation = 0;
@@ -169,11 +133,11 @@ fn child(mode: &str) -> ! {
     let ok = || unsafe { libc::_exit(0) };
     match mode {
         "seccomp" => {
-            let (records, servo) = live(Box::new(move |n| {
+            let (records, servo) = live(move |n| {
                 if n == WARM {
                     apply_filter(&filter).expect("installs");
                 }
-            }));
+            });
             check(&records);
             // The thread may not even end, that too is a system call; it ticks on until the process ends.
             std::mem::forget(servo);
@@ -187,7 +151,7 @@ fn child(mode: &str) -> ! {
                 std::thread::sleep(Duration::from_secs(60));
             });
             let call = mode == "seccomp-getpid";
-            let servo = live(Box::new(move |n| {
+            let servo = live(move |n| {
                 if n == WARM {
                     apply_filter(&filter).expect("installs");
                 }
@@ -200,7 +164,7 @@ fn child(mode: &str) -> ! {
                         drop(lock.lock());
                     }
                 }
-            }));
+            });
             std::mem::forget(servo);
             ok()
         }
@@ -208,12 +172,9 @@ fn child(mode: &str) -> ! {
     }
 }
 
-/// Re-runs this test binary with one test in the given mode.
+/// Runs that test in the given mode in a child process.
 fn spawn_child(mode: &str) -> ExitStatus {
-    let exe = std::env::current_exe().expect("knows itself");
-    let mut command = Command::new(exe);
-    command.args(["--exact", "isolation::in_a_child", "--nocapture", "--test-threads=1"]).env(MODE, mode);
-    let output = command.output().expect("runs");
+    let output = in_child("isolation::in_a_child", MODE, mode).output().expect("runs");
     if !output.status.success() && output.status.signal().is_none() {
         panic!("{mode}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     }
@@ -247,14 +208,14 @@ fn a_contended_lock_in_the_tick_kills_the_child() {
 fn account(extra: impl Fn() + Send + 'static) -> (i64, i64, i64, i64) {
     let usages: Arc<Mutex<Vec<Usage>>> = Arc::new(Mutex::new(Vec::with_capacity(2)));
     let noted = usages.clone();
-    let (records, servo) = live(Box::new(move |n| {
+    let (records, servo) = live(move |n| {
         if n == WARM || n == DONE {
             noted.lock().unwrap().push(getrusage(UsageWho::RUSAGE_THREAD).expect("always there"));
         }
         if n > WARM {
             extra();
         }
-    }));
+    });
     drop(servo);
     check(&records);
     let usages = usages.lock().unwrap();
