@@ -3,9 +3,9 @@
 
 use crate::device::Hooked;
 use crate::world::{MS, cube_tool, floor, in_child, object, scene, sphere_tool};
+use hapticd::device::ReadFault;
 use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::HandScript;
-use hapticd::device::ReadFault;
 use hapticd::geometry::Pose;
 use hapticd::scene::snapshot::{MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample, SnapshotObject};
 use hapticd::servo::handle::{ServoCommand, ServoConfig, ServoHandle, channel, monotonic_ns};

@@ -6,7 +6,7 @@ use hapticd::contact::{Material, ObjectShape, ToolShape};
 use hapticd::device::Device;
 use hapticd::geometry::field::Field;
 use hapticd::geometry::shapes;
-use hapticd::geometry::{Point, Pose, Vec3};
+use hapticd::geometry::{Point, Pose, Vec3, Wrench};
 use hapticd::scene::snapshot::{Snapshot, SnapshotObject, Tool};
 use hapticd::servo::handle::{Ack, Refusal, ServoCommand, ServoConfig, ServoHandle, channel};
 use hapticd::servo::record::{ServoState, TickRecord};
@@ -81,18 +81,21 @@ pub struct Bench {
     pub handle: ServoHandle,
     pub servo: VirtualServo,
     pub last: TickRecord,
+    /// The device, where it is one on strings.
+    puppet: Option<Puppet>,
 }
 
 impl Bench {
     pub fn new(device: Box<dyn Device>, config: ServoConfig) -> Self {
         let (handle, end) = channel(config);
-        Self { handle, servo: VirtualServo::new(end, device), last: TickRecord::default() }
+        Self { handle, servo: VirtualServo::new(end, device), last: TickRecord::default(), puppet: None }
     }
 
     /// A puppet at a place, and a sphere tool of 1 cm over the floor.
     pub fn puppet(at: Vec3) -> (Self, Puppet) {
         let puppet = Puppet::new(at);
         let mut bench = Self::new(Box::new(puppet.clone()), ServoConfig::default());
+        bench.puppet = Some(puppet.clone());
         bench.publish(scene(1, &sphere_tool(0.01), vec![object(1, floor(), Pose::identity(), 1000.0)]));
         (bench, puppet)
     }
@@ -102,9 +105,18 @@ impl Bench {
         self.handle.reclaim();
     }
 
+    /// One tick. Where the record says that there is no force, the device has been told so: what tests say of a
+    /// record's zero holds at the motors.
     pub fn step(&mut self) -> TickRecord {
         self.last = self.servo.step();
         self.handle.drain(&mut |_| {});
+        let r = &self.last;
+        if let Some(puppet) = &self.puppet
+            && norm(r.force) == 0.0
+            && norm(r.torque) == 0.0
+        {
+            assert_eq!(puppet.get().command, Wrench::ZERO, "tick {}, {:?}", r.tick, r.zero);
+        }
         self.last
     }
 
