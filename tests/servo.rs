@@ -21,6 +21,8 @@ mod lists;
 mod many;
 #[path = "servo/sharp.rs"]
 mod sharp;
+#[path = "servo/spheres.rs"]
+mod spheres;
 #[path = "servo/stability.rs"]
 mod stability;
 #[path = "servo/stream.rs"]

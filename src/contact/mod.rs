@@ -168,7 +168,7 @@ impl QueryState {
 pub struct Contact {
     /// Force and torque on the tool about the tool's origin, scene axes; N, N·m.
     pub wrench: Wrench,
-    /// True when any part of the tool is inside the object.
+    /// True when any part of the tool is inside the object. A wrench may be there before (see [`Contact::felt`]).
     pub touching: bool,
     /// Largest penetration, m; 0 when apart.
     pub depth: f64,
@@ -223,6 +223,13 @@ impl Contact {
             complete: true,
             deadline_hit: false,
         }
+    }
+
+    /// True when the hand is to feel this contact: it touches, or has a wrench already. What a method shows before the
+    /// surfaces meet, for want of resolution, it lets fade with the distance, with the stiffness that comes of it.
+    /// Real-time safe.
+    pub fn felt(&self) -> bool {
+        self.touching || self.wrench != Wrench::ZERO
     }
 }
 

@@ -286,7 +286,7 @@ impl Arming {
     }
 
     /// Why the force is zero or on its way there.
-    pub fn zero(&self, s: &Situation, touching: bool, stopped: bool) -> ZeroReason {
+    pub fn zero(&self, s: &Situation, felt: bool, stopped: bool) -> ZeroReason {
         match self.state {
             ServoState::Absent => ZeroReason::NoDevice,
             ServoState::Booting | ServoState::Uncalibrated => ZeroReason::NotReady,
@@ -300,7 +300,7 @@ impl Arming {
                 None if s.clutched => ZeroReason::Clutch,
                 None if !s.scene => ZeroReason::NoScene,
                 None if stopped => ZeroReason::MotionStopped,
-                None if !touching => ZeroReason::NoContact,
+                None if !felt => ZeroReason::NoContact,
                 None => ZeroReason::None,
             },
         }

@@ -81,11 +81,13 @@ pub struct Touch {
     pub queried: u16,
     /// Objects touched.
     pub touched: u16,
+    /// Something pushes, or is touched.
+    pub felt: bool,
     /// Every query was complete.
     pub complete: bool,
     /// The deadline ended a query.
     pub deadline_hit: bool,
-    /// A touched object's stream stopped.
+    /// The stream of an object that is felt stopped.
     pub stopped: bool,
 }
 
@@ -102,6 +104,7 @@ impl Touch {
         work: 0,
         queried: 0,
         touched: 0,
+        felt: false,
         complete: true,
         deadline_hit: false,
         stopped: false,
@@ -267,12 +270,12 @@ impl Queries {
         let whole = c.wrench + damping;
         let recent = slot.tick + 1 == world.tick;
         let changed = played.jumped || world.since.is_some_and(|g| world.snapshot.broad.changed(index) > g);
-        if changed && c.touching {
+        if changed && c.felt() {
             let felt = if recent { slot.felt } else { Wrench::ZERO };
             let most = if same && slot.pose == played.pose { MAX_GAIN } else { 1.0 };
             slot.gain = overlap(&felt, &whole, world.snapshot.tool.bound_radius).min(most);
         } else {
-            slot.gain = fade(slot.gain, &played, c.touching, recent, world);
+            slot.gain = fade(slot.gain, &played, c.felt(), recent, world);
         }
         let gain = slot.gain;
         slot.id = object.id;
@@ -289,13 +292,16 @@ impl Queries {
         sum.work = sum.work.saturating_add(c.work);
         sum.complete &= c.complete;
         sum.deadline_hit |= c.deadline_hit;
-        if c.touching {
+        if c.felt() {
             let stiffness = c.stiffness * gain;
             sum.stiffness += stiffness;
             let material = object.material.damping / object.material.stiffness.max(1e-9);
             sum.damping += stiffness * (material + world.tau);
-            sum.touched = sum.touched.saturating_add(1);
+            sum.felt = true;
             sum.stopped |= played.stream == Stream::Stopped;
+        }
+        if c.touching {
+            sum.touched = sum.touched.saturating_add(1);
             sum.distance = 0.0;
             if c.depth > sum.depth || sum.deepest_object == 0 {
                 (sum.depth, sum.deepest_object) = (c.depth.max(sum.depth), object.id);
@@ -325,9 +331,9 @@ fn overlap(old: &Wrench, new: &Wrench, length: f64) -> f64 {
 }
 
 /// The next gain of an object that did not change in this tick.
-fn fade(gain: f64, played: &Played, touching: bool, recent: bool, world: &World<'_>) -> f64 {
+fn fade(gain: f64, played: &Played, felt: bool, recent: bool, world: &World<'_>) -> f64 {
     let gain = if recent { gain } else { 1.0 };
-    match (played.stream, touching) {
+    match (played.stream, felt) {
         // Frozen: what was felt fades out; what was not felt stays out.
         (Stream::Stopped, true) if recent => (gain - world.dt / world.release).max(0.0),
         (Stream::Stopped, _) => 0.0,

@@ -188,7 +188,7 @@ impl Servo {
             stiffness: self.mapping.stiffness(&touch.stiffness, &tool.lever),
             damping: self.mapping.stiffness(&touch.damping, &tool.lever),
         };
-        let rendered = if touch.touched > 0 {
+        let rendered = if touch.felt {
             coupling::render(&self.caps, &felt, self.factor, dt)
         } else {
             Rendered { wrench: Wrench::ZERO, factor: coupling::recovered(self.factor, dt) }
@@ -223,11 +223,11 @@ impl Servo {
         let wrench = if self.arming.gain() > 0.0 { wrench } else { Wrench::ZERO };
         // What stands still beside a stopped object keeps its force: only then is there a reason for none.
         let stopped = touch.stopped && wrench == Wrench::ZERO;
-        let zero = self.arming.zero(&situation, touch.touched > 0, stopped);
+        let zero = self.arming.zero(&situation, touch.felt, stopped);
         let stopping = self.end.flags.stopping() && self.arming.state() == ServoState::Idle;
         Command {
             wrench,
-            stiffness: if touch.touched > 0 { coupling::translational(&felt.stiffness) } else { 0.0 },
+            stiffness: if touch.felt { coupling::translational(&felt.stiffness) } else { 0.0 },
             rendered,
             gain: self.arming.gain(),
             zero: if stopping { ZeroReason::Shutdown } else { zero },
@@ -282,7 +282,7 @@ impl Servo {
             | flag(!touch.complete, FLAG_INCOMPLETE)
             | flag(touch.deadline_hit, FLAG_DEADLINE)
             | flag(accepted.saturated, FLAG_MOTOR_SATURATED)
-            | flag(touching && command.rendered.factor < 1.0, FLAG_STIFFNESS_CAPPED)
+            | flag(touch.felt && command.rendered.factor < 1.0, FLAG_STIFFNESS_CAPPED)
             | flag(touching && !self.touching, FLAG_CONTACT_BEGIN)
             | flag(!touching && self.touching, FLAG_CONTACT_END);
         self.touching = touching;

@@ -7,6 +7,7 @@ use crate::contact::stiffness::{positive_part, rotated, symmetric};
 use crate::contact::vps::per_area;
 use crate::contact::{Contact, ContactPoint, MAX_POINTS, Query};
 use crate::geometry::{Vec3, Wrench};
+use nalgebra::Vector6;
 
 /// Fills in everything about a contact that pushes. The force never pulls: damping is limited to the spring's size.
 /// The stiffness is that of the surface's springs; the small parts from the surface's curvature and from turning
@@ -52,4 +53,23 @@ pub(super) fn respond(
     }
     contact.n_points = found as u8;
     contact.depth = contact.points.first().filter(|_| found > 0).map_or(0.0, |p| p.depth);
+}
+
+/// Lets wrench and stiffness of bodies that lie `distance` apart fade to nothing at `width`, m. Real-time safe.
+///
+/// The fading itself is stiff: coming nearer by dx lets the wrench W grow by W |d(share)/d(distance)| dx. The way along
+/// which the distance falls is taken to be that of W, whose force says how far the surfaces move for a displacement,
+/// or its torque at the tool's size where opposite forces leave none.
+pub(super) fn fade(contact: &mut Contact, tree: &SphereTree, distance: f64, width: f64) {
+    let t = (distance / width).clamp(0.0, 1.0);
+    let (share, slope) = (1.0 - t * t * (3.0 - 2.0 * t), 6.0 * t * (1.0 - t) / width);
+    let Wrench { force, torque } = contact.wrench;
+    let size = force.norm().max(torque.norm() / tree.bound_radius.max(1e-6));
+    contact.wrench = contact.wrench.scaled(share);
+    contact.stiffness *= share;
+    if size > 0.0 {
+        let w = Vector6::new(force.x, force.y, force.z, torque.x, torque.y, torque.z);
+        contact.stiffness += w * w.transpose() * (slope / size);
+    }
+    (contact.depth, contact.n_points) = (0.0, 0);
 }

@@ -141,11 +141,7 @@ pub(crate) fn query(
         contact.distance = Some(seen.distance);
         contact.depth_bounds = seen.bounds();
         // What the field shows of a touch that is none fades with the distance, so that forces stay continuous.
-        let t = (seen.distance / (FADE * f64::from(frame.cell))).clamp(0.0, 1.0);
-        let share = 1.0 - t * t * (3.0 - 2.0 * t);
-        contact.wrench = contact.wrench.scaled(share);
-        contact.stiffness *= share;
-        (contact.depth, contact.n_points) = (0.0, 0);
+        respond::fade(&mut contact, tree, seen.distance, FADE * f64::from(frame.cell));
     }
     state.touching = touching;
     contact
