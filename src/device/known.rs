@@ -138,7 +138,7 @@ fn usb(root: &Path) -> Vec<Seen> {
 }
 
 /// A device's own words, safe for a terminal and not longer than 64 characters.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).take(64).collect()
 }
 

@@ -3,12 +3,19 @@
 //! The device frame is right-handed with its origin in the middle of the workspace: x to the user's right, y up,
 //! z towards the user. Wrenches are given at the device's tool point in that frame.
 
+pub mod actuators;
+pub mod attached;
+pub mod driver;
 pub mod dynamics;
+pub mod emulated;
+pub mod integrator;
+pub mod io;
 pub mod kinematics;
 pub mod known;
 pub mod profile;
 pub mod registry;
 pub mod simulated;
+pub mod wire;
 
 use crate::geometry::pose::{Pose, Wrench};
 use profile::Profile;
@@ -116,6 +123,11 @@ pub trait Device: Send {
     /// # Errors
     /// [`WriteFault`].
     fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault>;
+    /// When the next sample will be there, ns, for a device with a beat of its own of about the servo's period; `None` for one
+    /// that has a sample whenever it is read, or whose beat is not known yet. Real-time safe.
+    fn next_sample_ns(&self, _now_ns: u64) -> Option<u64> {
+        None
+    }
     /// Commands zero force whatever the state; best effort. Real-time safe.
     fn zero(&mut self, now_ns: u64);
     /// What reaches the motors when the thread that owns the device has died inside its own code. `None`: nothing does,

@@ -100,18 +100,21 @@ pub enum Calibration {
 /// Encoders of the driven joints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Encoders {
-    /// Joint angle of one count, rad: 2 pi / (counts a motor turn x gear ratio).
+    /// Joint angle of one count, rad: 2 pi / (counts a motor turn x gear ratio); negative where the counter runs against
+    /// the joint.
     pub radians_per_count: [f64; 3],
     /// Joint angle at count 0, rad.
     pub offset: [f64; 3],
     /// Width of the device's counter, bits; it wraps.
     pub bits: u32,
+    /// Counts in the pose in which the user calibrates a device that is reset; 0 where nothing else is known.
+    pub preset: [i32; 3],
 }
 
 /// Motors of the driven joints, commanded with integers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Motors {
-    /// Joint torque of one code, N·m: motor torque a code x gear ratio.
+    /// Joint torque of one code, N·m: motor torque a code x gear ratio; negative where the motor turns against the joint.
     pub torque_per_code: [f64; 3],
     /// Largest code that the driver may send.
     pub max_code: i32,
@@ -195,7 +198,7 @@ impl Profile {
             let Some(state) = self.kinematics.state(&q, None) else { return 0.0 };
             let tau = state.jacobian.transpose() * wrench.force;
             for i in 0..3 {
-                k = k.min(limit(tau[i].abs(), motors.torque_per_code[i] * f64::from(motors.max_code)));
+                k = k.min(limit(tau[i].abs(), motors.torque_per_code[i].abs() * f64::from(motors.max_code)));
             }
         }
         k

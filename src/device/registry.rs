@@ -9,12 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The shipped profiles: file name and text.
-const SHIPPED: [(&str, &str); 5] = [
+const SHIPPED: [(&str, &str); 9] = [
     ("ideal-6dof.toml", include_str!("../../devices/ideal-6dof.toml")),
     ("novint-falcon.toml", include_str!("../../devices/novint-falcon.toml")),
     ("novint-falcon-mh.toml", include_str!("../../devices/novint-falcon-mh.toml")),
     ("phantom-omni.toml", include_str!("../../devices/phantom-omni.toml")),
     ("phantom-premium-1.5.toml", include_str!("../../devices/phantom-premium-1.5.toml")),
+    ("spacemouse.toml", include_str!("../../devices/spacemouse.toml")),
+    ("woodenhaptics-v2015.toml", include_str!("../../devices/woodenhaptics-v2015.toml")),
+    ("woodenhaptics-v2019.toml", include_str!("../../devices/woodenhaptics-v2019.toml")),
+    ("woodenhaptics-vintage.toml", include_str!("../../devices/woodenhaptics-vintage.toml")),
 ];
 
 /// Largest profile file that is read, bytes.

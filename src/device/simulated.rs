@@ -7,7 +7,7 @@
 //! same calls give the same bits. After a long gap (a suspended machine) at most [`MAX_STEPS`] steps are made up; the
 //! rest of the gap has not happened in the simulated world, but the device's own watchdog has seen it.
 
-mod actuators;
+pub mod bench;
 pub mod faults;
 mod friction;
 pub mod hand;
@@ -24,11 +24,11 @@ pub use hand::Hand;
 pub use probe::Probe;
 pub use script::{HandScript, ScriptError};
 
+use crate::device::actuators::{self, Command};
 use crate::device::kinematics::Kinematics;
 use crate::device::profile::{Calibration, Profile, SAMPLE_PERIOD_NS, Workspace};
 use crate::device::{Accepted, Device, DeviceError, Emergency, Lifecycle, ReadFault, Sample, WriteFault};
 use crate::geometry::pose::{Pose, Vec3, Wrench};
-use actuators::Command;
 use ideal::Ideal;
 use linkage::Linkage;
 use nalgebra::UnitQuaternion;

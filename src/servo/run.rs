@@ -49,6 +49,9 @@ impl<C: Clock> Loop<C> {
         let record = self.servo.tick(&mut *self.device, &self.clock, plan, fault);
         let counted = heap::operations().wrapping_sub(before);
         super::flags::add(&self.servo.end.counters.heap, counted);
+        if let Some(sample_ns) = self.device.next_sample_ns(self.clock.now_ns()) {
+            self.schedule.follow(sample_ns);
+        }
         record
     }
 

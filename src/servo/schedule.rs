@@ -22,6 +22,11 @@ pub struct Plan {
     pub skipped: u32,
 }
 
+/// Most by which a tick is moved towards the device's beat, ns.
+const FOLLOW_NS: i64 = 5_000;
+/// Time between a sample's arrival and the tick that uses it, ns: the I/O thread's own work.
+const AFTER_NS: u64 = 40_000;
+
 /// What lateness amounts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lateness {
@@ -79,6 +84,17 @@ impl Schedule {
         (plan, self.judge(now_ns, behind > 0))
     }
 
+    /// Moves the next tick a little towards just after the time at which the device's next sample will be there, so that a
+    /// device with a beat of its own adds no period of waiting. At most [`FOLLOW_NS`] a tick: far less than wake-ups scatter,
+    /// and more than crystals differ.
+    pub fn follow(&mut self, sample_ns: u64) {
+        let period = self.period_ns as i64;
+        let wanted = sample_ns.saturating_add(AFTER_NS) as i64;
+        let error = (wanted - self.next_ns as i64).rem_euclid(period);
+        let error = if error > period / 2 { error - period } else { error };
+        self.next_ns = self.next_ns.saturating_add_signed(error.clamp(-FOLLOW_NS, FOLLOW_NS));
+    }
+
     /// Forgets lateness, after a fault was cleared.
     pub fn forgive(&mut self) {
         self.in_row = 0;
@@ -129,6 +145,32 @@ mod tests {
             let (plan, late) = s.wake((5 + k) * MS + 60_000);
             assert_eq!(plan, Plan { planned_ns: (5 + k) * MS, skipped: 0 });
             assert_eq!(late, Lateness::InTime);
+        }
+    }
+
+    /// Samples every 1.0002 ms from any phase: within 100 ticks of 5 us each the tick stands just after the sample and stays
+    /// there.
+    #[test]
+    fn a_device_s_beat_is_followed() {
+        for phase in [0, 130_000, 480_000, 520_000, 999_999] {
+            for drift in [-200i64, 0, 200] {
+                let mut s = schedule();
+                let mut last = s.due_ns();
+                for k in 0..5000i64 {
+                    let now = s.due_ns();
+                    s.wake(now);
+                    let step = s.due_ns() - now;
+                    let sample = 5 * MS as i64 + phase + (k + 1) * (MS as i64 + drift);
+                    s.follow(sample as u64);
+                    assert!(s.due_ns().abs_diff(now + step) <= 5_000);
+                    if k > 120 {
+                        let late = (s.due_ns() as i64 - sample).rem_euclid(MS as i64);
+                        assert!((30_000..50_000).contains(&late), "{phase} {drift} {k}: {late}");
+                    }
+                    assert!(s.due_ns() > last);
+                    last = s.due_ns();
+                }
+            }
         }
     }
 

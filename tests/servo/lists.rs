@@ -14,6 +14,7 @@ const REAL_TIME: &[&str] = &[
     "contact/sphere.rs",
     "contact/stiffness.rs",
     "contact/vps/query.rs",
+    "device/io/front.rs",
     "haptics/coupling.rs",
     "haptics/guard.rs",
     "servo/adopt.rs",

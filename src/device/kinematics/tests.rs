@@ -40,7 +40,7 @@ fn linkages() -> Vec<Arc<Profile>> {
     let registry = Registry::builtin();
     let all: Vec<_> =
         registry.profiles().iter().filter(|p| p.kinematics != Kinematics::Ideal).cloned().collect();
-    assert_eq!(all.len(), 4);
+    assert_eq!(all.len(), 7);
     all
 }
 
@@ -153,6 +153,82 @@ fn falcon_table() {
         assert!((max(0) - n_across).abs() / n_across < 0.01, "N across {}", max(0));
         assert!((max(2) - n_along).abs() / n_along < 0.01, "N along {}", max(2));
     }
+}
+
+/// haptikfabrikenapi's equations for WoodenHaptics, with its own angles A, B, C (src/kinematics.cpp), against the profile: the
+/// position, the counts of the calibration pose, and the motor currents for a force, code by code.
+#[test]
+fn woodenhaptics_match_their_published_equations() {
+    let mut rng = Pcg64Mcg::seed_from_u64(9);
+    // Name, La, Lb, Lc, workspace origin, gear ratios, counts a turn, torque constants.
+    type Row = (&'static str, [f64; 3], [f64; 3], [f64; 3], f64, [f64; 3]);
+    let rows: [Row; 3] = [
+        (
+            "woodenhaptics-v2015",
+            [0.080, 0.205, 0.245],
+            [0.22, 0.0, 0.08],
+            [16.0, 12.0, 12.0],
+            2000.0,
+            [0.0259; 3],
+        ),
+        (
+            "woodenhaptics-v2019",
+            [0.080, 0.205, 0.245],
+            [0.22, 0.0, 0.08],
+            [16.0, 12.0, 12.0],
+            2000.0,
+            [0.321, 0.0603, 0.0603],
+        ),
+        (
+            "woodenhaptics-vintage",
+            [0.056, 0.138, 0.112],
+            [0.14, 0.0, 0.0],
+            [9.0, 7.7, 7.7],
+            4000.0,
+            [0.0163; 3],
+        ),
+    ];
+    for (name, [la, lb, lc], origin, ratio, cpr, kt) in rows {
+        let profile = Registry::builtin().profile(name).expect("shipped");
+        let (encoders, motors) = (profile.encoders.expect("encoders"), profile.motors.expect("motors"));
+        for p in points(&profile, 500) {
+            let q = profile.kinematics.inverse(&p).expect("in reach");
+            let counts: [f64; 3] =
+                std::array::from_fn(|i| (q[i] - encoders.offset[i]) / encoders.radians_per_count[i]);
+            let [a, b, c]: [f64; 3] =
+                std::array::from_fn(|i| std::f64::consts::TAU * counts[i] / cpr / ratio[i]);
+            let r = lb * b.sin() + lc * c.sin();
+            let at = [
+                a.cos() * r - origin[0],
+                a.sin() * r - origin[1],
+                la + lb * b.cos() - lc * c.cos() - origin[2],
+            ];
+            // Theirs: x to the user, y right, z up. Ours: x right, y up, z to the user.
+            assert!((Vec3::new(at[1], at[2], at[0]) - p).norm() < 1e-12, "{name} {p:?}");
+            let f = Vec3::from_fn(|_, _| 0.4 * (unit(&mut rng) - 0.5));
+            let (fx, fy, fz) = (f.z, f.x, f.y);
+            let torque = [
+                -a.sin() * r * fx + a.cos() * r * fy,
+                lb * a.cos() * b.cos() * fx + lb * a.sin() * b.cos() * fy - lb * b.sin() * fz,
+                lc * a.cos() * c.cos() * fx + lc * a.sin() * c.cos() * fy + lc * c.sin() * fz,
+            ];
+            let joints = [q.x, q.y, q.z, 0.0, 0.0, 0.0];
+            let wrench = crate::geometry::pose::Wrench { force: f, torque: Vec3::zeros() };
+            let (command, scaled) = crate::device::actuators::command(&profile, &joints, &wrench);
+            assert!(!scaled && motors.max_code == 2000);
+            for i in 0..3 {
+                let milliamperes = 1000.0 * torque[i] / ratio[i] / kt[i];
+                assert!((f64::from(command.codes[i]) - milliamperes).abs() <= 0.5 + 1e-9, "{name} motor {i}");
+            }
+        }
+    }
+    let v2015 =
+        Registry::builtin().profile("woodenhaptics-v2015").expect("shipped").encoders.expect("encoders");
+    // 6000 counts of body c are a right angle.
+    assert_eq!(v2015.preset, [0, 0, 6000]);
+    assert!((6000.0 * v2015.radians_per_count[2] - std::f64::consts::FRAC_PI_2).abs() < 1e-12);
+    // 10 / 120 of a turn in 2000 counts at 0.245 m: about 64 um, as derived from the sources.
+    assert!((v2015.radians_per_count[2] * 0.245 * 1e6 - 64.0).abs() < 0.6);
 }
 
 /// Where arms cannot meet there is no answer, and no number that is none.

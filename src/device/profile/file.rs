@@ -269,11 +269,31 @@ fn joints(
         return Ok((None, None));
     }
     let why = "the mechanism has joints";
-    let ratio = cx.triple("joints.ratio", &cx.need("joints", &raw.joints, why)?.ratio, 1e-3, 1e4)?;
+    let j = cx.need("joints", &raw.joints, why)?;
+    let ratio = cx.triple("joints.ratio", &j.ratio, 1e-3, 1e4)?;
+    let direction = match &j.direction {
+        None => [1.0; 3],
+        Some(d) => {
+            let direction = cx.triple("joints.direction", d, -1.0, 1.0)?;
+            if direction.iter().any(|d| d.abs() != 1.0) {
+                return Err(cx.at(d.value.span().start, "`joints.direction` holds 1 and -1 only".into()));
+            }
+            direction
+        }
+    };
+    let ratio: [f64; 3] = std::array::from_fn(|i| ratio[i] * direction[i]);
     let e = cx.need("encoders", &raw.encoders, why)?;
     let counts = cx.number("encoders.counts_per_turn", &e.counts_per_turn, 1.0, 1e9)?;
     let m = cx.need("motors", &raw.motors, why)?;
-    let torque = cx.number("motors.torque_per_code", &m.torque_per_code, TINY, 1e3)?;
+    let torque = match (&m.torque_per_code, &m.torque_per_code_each) {
+        (Some(one), None) => [cx.number("motors.torque_per_code", one, TINY, 1e3)?; 3],
+        (None, Some(each)) => cx.triple("motors.torque_per_code_each", each, TINY, 1e3)?,
+        _ => {
+            let message =
+                "`motors`: give one of `torque_per_code` (all alike) and `torque_per_code_each`".into();
+            return Err(cx.at(m.max_code.value.span().start, message));
+        }
+    };
     let max_code = cx.take("motors.max_code", &m.max_code)?;
     if !(1..=1 << 30).contains(&max_code) {
         return Err(
@@ -284,13 +304,13 @@ fn joints(
         radians_per_count: ratio.map(|r| TAU / (counts * r)),
         offset: cx.triple("encoders.offset", &e.offset, -TAU, TAU)?,
         bits: cx.whole("encoders.bits", &e.bits, 8, 32)?,
+        preset: e.preset.as_ref().map_or(Ok([0; 3]), |p| cx.take("encoders.preset", p))?,
     };
-    let j = cx.need("joints", &raw.joints, why)?;
     let (min, max) = (j.min.value.get_ref(), j.max.value.get_ref());
     let room = f64::from(1u32 << (encoders.bits - 1));
     for i in 0..3 {
         let far = (min[i] - encoders.offset[i]).abs().max((max[i] - encoders.offset[i]).abs());
-        let counts = far / encoders.radians_per_count[i];
+        let counts = far / encoders.radians_per_count[i].abs();
         if counts >= room {
             let message = format!(
                 "`encoders.bits` = {}: joint {} goes to {counts:.0} counts, the counter to {room}; it would wrap",
@@ -300,7 +320,8 @@ fn joints(
             return Err(cx.at(e.bits.value.span().start, message));
         }
     }
-    Ok((Some(encoders), Some(Motors { torque_per_code: ratio.map(|r| torque * r), max_code })))
+    let torque_per_code = std::array::from_fn(|i| torque[i] * ratio[i]);
+    Ok((Some(encoders), Some(Motors { torque_per_code, max_code })))
 }
 
 fn dynamics(cx: &Context<'_>, raw: &Raw, kinematics: &Kinematics) -> Result<Dynamics> {

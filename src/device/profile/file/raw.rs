@@ -69,6 +69,7 @@ pub(super) struct RawWorkspace {
 #[serde(deny_unknown_fields)]
 pub(super) struct Joints {
     pub(super) ratio: Sourced<[f64; 3]>,
+    pub(super) direction: Option<Sourced<[f64; 3]>>,
     pub(super) min: Sourced<[f64; 3]>,
     pub(super) max: Sourced<[f64; 3]>,
 }
@@ -101,12 +102,14 @@ pub(super) struct RawEncoders {
     pub(super) counts_per_turn: Sourced<f64>,
     pub(super) offset: Sourced<[f64; 3]>,
     pub(super) bits: Sourced<u32>,
+    pub(super) preset: Option<Sourced<[i32; 3]>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawMotors {
-    pub(super) torque_per_code: Sourced<f64>,
+    pub(super) torque_per_code: Option<Sourced<f64>>,
+    pub(super) torque_per_code_each: Option<Sourced<[f64; 3]>>,
     pub(super) max_code: Sourced<i32>,
 }
 

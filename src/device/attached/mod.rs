@@ -1,0 +1,154 @@
+//! Devices on this machine's buses: finding them by maker, product and serial number, opening them, and the driver over them.
+
+pub mod hidraw;
+pub mod usb;
+
+use super::DeviceError;
+use super::driver;
+use super::io::front::Front;
+use super::io::link::Connector;
+use super::io::port::Port;
+use super::io::runner::Runner;
+use super::io::shared::Shared;
+use super::io::thread::{IoThread, Scheduling};
+use super::profile::Profile;
+use super::wire::boot::MAX_FIRMWARE;
+use super::wire::hid_haptic::Layout;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How an attached device is found and run.
+#[derive(Clone, Debug, Default)]
+pub struct Attached {
+    /// Serial number; `None` takes the only one.
+    pub serial: Option<String>,
+    /// Firmware of a Falcon: the user's own file.
+    pub firmware: Option<PathBuf>,
+    /// Scheduling of the I/O thread.
+    pub scheduling: Scheduling,
+}
+
+/// What drives a device of a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Novint Falcon over USB.
+    Falcon,
+    /// WoodenHaptics and its kin over HID.
+    HidHaptic,
+    /// 3Dconnexion mice over HID.
+    SpaceMouse,
+}
+
+/// Profiles with a driver; a user's own profile (another gear ratio, say) names the kind by its name's beginning.
+const DRIVERS: [(&str, Kind); 3] =
+    [("novint-falcon", Kind::Falcon), ("woodenhaptics", Kind::HidHaptic), ("spacemouse", Kind::SpaceMouse)];
+
+impl Kind {
+    /// The driver for a profile of this name.
+    pub fn of(profile: &str) -> Option<Self> {
+        DRIVERS.iter().find(|(name, _)| profile.starts_with(name)).map(|(_, kind)| *kind)
+    }
+
+    /// Its name, for people and `--json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Falcon => "falcon",
+            Self::HidHaptic => "hid-haptic",
+            Self::SpaceMouse => "spacemouse",
+        }
+    }
+}
+
+/// Starts the driver of an attached device. The device need not be there: it is looked for until it is, and again when it
+/// went. Not real-time.
+///
+/// # Errors
+/// A profile without a driver, a firmware file that cannot be used, no thread.
+pub fn open(profile: Arc<Profile>, options: &Attached) -> Result<Front, DeviceError> {
+    let fail = |text: String| DeviceError::Driver(format!("{}: {text}", profile.name));
+    let Some(kind) = Kind::of(&profile.name) else {
+        let known: Vec<&str> = DRIVERS.iter().map(|(name, _)| *name).collect();
+        return Err(fail(format!(
+            "there is no driver for it, only a simulation; drivers exist for profiles named {}...; set device.driver \
+             = \"simulated\"",
+            known.join("..., ")
+        )));
+    };
+    let (port, connector): (Box<dyn Port>, Box<dyn Connector>) = match kind {
+        Kind::Falcon => {
+            let firmware = options.firmware.as_deref().map(firmware).transpose().map_err(fail)?;
+            (
+                Box::new(driver::falcon::Falcon::new(firmware)),
+                Box::new(usb::FalconConnector::new(options.serial.clone())),
+            )
+        }
+        Kind::HidHaptic => {
+            let preset = profile.encoders.map_or([0; 3], |e| e.preset);
+            (
+                Box::new(driver::hid_haptic::HidHaptic::new(Layout::Padded, preset)),
+                Box::new(hidraw::HidConnector::new(hidraw::HAPTIC, options.serial.clone())),
+            )
+        }
+        Kind::SpaceMouse => (
+            Box::new(driver::spacemouse::SpaceMouse::default()),
+            Box::new(hidraw::HidConnector::new(hidraw::SPACE_MOUSE, options.serial.clone())),
+        ),
+    };
+    let shared = Arc::new(Shared::default());
+    let runner = Runner::new(connector, port, shared.clone());
+    let thread = IoThread::start(runner, shared.clone(), options.scheduling)
+        .map_err(|e| fail(format!("no thread for its I/O: {e}")))?;
+    Ok(Front::new(profile.clone(), shared.clone(), Some(thread), Some(shared)))
+}
+
+/// The firmware's bytes.
+fn firmware(path: &Path) -> Result<Arc<[u8]>, String> {
+    let shown = path.display();
+    let file = std::fs::File::open(path).map_err(|e| format!("device.firmware: cannot read {shown}: {e}"))?;
+    let is_file = file.metadata().is_ok_and(|m| m.is_file());
+    let mut bytes = Vec::new();
+    let most = MAX_FIRMWARE as u64 + 1;
+    if is_file {
+        file.take(most).read_to_end(&mut bytes).map_err(|e| format!("device.firmware: {shown}: {e}"))?;
+    }
+    if bytes.is_empty() || bytes.len() > MAX_FIRMWARE {
+        return Err(format!(
+            "device.firmware: {shown} is no firmware of a Falcon: 1 to {MAX_FIRMWARE} bytes in a regular file are expected"
+        ));
+    }
+    Ok(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::registry::Registry;
+
+    #[test]
+    fn a_profile_without_driver_is_refused_with_the_way_out() {
+        let profile = Registry::builtin().profile("phantom-omni").expect("shipped");
+        let error = match open(profile, &Attached::default()) {
+            Ok(_) => panic!("opened"),
+            Err(e) => e.to_string(),
+        };
+        assert!(error.contains("novint-falcon") && error.contains("device.driver"), "{error}");
+        assert_eq!(Kind::of("novint-falcon-mh"), Some(Kind::Falcon));
+        assert_eq!(Kind::of("woodenhaptics-vintage"), Some(Kind::HidHaptic));
+        assert_eq!(Kind::of("ideal-6dof"), None);
+    }
+
+    #[test]
+    fn a_firmware_file_that_is_none_is_refused() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("firmware");
+        assert!(firmware(&path).expect_err("absent").contains("firmware"));
+        std::fs::write(&path, []).expect("write");
+        assert!(firmware(&path).expect_err("empty").contains("1 to"));
+        std::fs::write(&path, vec![0; MAX_FIRMWARE + 1]).expect("write");
+        assert!(firmware(&path).is_err());
+        assert!(firmware(dir.path()).is_err(), "a directory");
+        std::fs::write(&path, [1, 2, 3]).expect("write");
+        assert_eq!(firmware(&path).as_deref(), Ok(&[1u8, 2, 3][..]));
+    }
+}

@@ -1,0 +1,157 @@
+//! A WoodenHaptics: silent until a first report, paced by the host, off half a second after the last report.
+//!
+//! From haptikfabrikenapi firmware/main.cpp (b8d6c94): send (waits for the host), receive, drain, apply.
+
+use super::bus::Gadget;
+use crate::device::io::link::LONGEST;
+use crate::device::profile::{Encoders, Motors, Profile};
+use crate::device::simulated::HandScript;
+use crate::device::simulated::bench::Bench;
+use crate::geometry::pose::Vec3;
+
+/// The device.
+pub struct HidHaptic {
+    bench: Bench,
+    encoders: Encoders,
+    motors: Motors,
+    /// Length of its reports: 14, or 64.
+    length: usize,
+    /// Count of each encoder a to c at joint angle 0 of the mechanism.
+    zero: [i64; 3],
+    waiting: Option<[i16; 7]>,
+    currents: [i16; 3],
+    last_report: u64,
+    enabled: bool,
+    /// The encoders count the samples instead (for measuring delays).
+    pub counts_samples: bool,
+    /// The calibration button is down.
+    pub button: bool,
+    /// Presets taken.
+    pub presets: u32,
+    /// When each sample was taken, ns.
+    pub sampled: Vec<u64>,
+    /// Currents in mA and when they took effect, ns.
+    pub applied: Vec<(u64, [i16; 3])>,
+}
+
+impl HidHaptic {
+    /// In a hand; `length` of its reports is 14 or 64. `None` when the profile has no joints or the hand starts out of reach.
+    pub fn new(profile: &Profile, hand: &HandScript, length: usize) -> Option<Self> {
+        Some(Self {
+            bench: Bench::new(profile, hand)?,
+            encoders: profile.encoders?,
+            motors: profile.motors?,
+            length,
+            zero: [0; 3],
+            waiting: None,
+            currents: [0; 3],
+            last_report: 0,
+            enabled: false,
+            counts_samples: false,
+            button: false,
+            presets: 0,
+            sampled: Vec::new(),
+            applied: Vec::new(),
+        })
+    }
+
+    /// Currents in effect, mA.
+    pub fn currents(&self) -> [i16; 3] {
+        self.currents
+    }
+
+    /// True tool point, device frame, m.
+    pub fn tip(&self) -> Vec3 {
+        self.bench.tip()
+    }
+
+    /// True joint angles, rad.
+    pub fn joints(&self) -> Vec3 {
+        self.bench.joints()
+    }
+
+    /// Counts of the mechanism's angles since joint angle 0.
+    fn turned(&self) -> [i64; 3] {
+        let q = self.bench.joints();
+        std::array::from_fn(|i| (q[i] / self.encoders.radians_per_count[i]).floor() as i64)
+    }
+
+    fn drive(&mut self, now: u64, currents: [i16; 3]) {
+        self.currents = currents;
+        self.applied.push((now, currents));
+        let mut torque = Vec3::zeros();
+        for i in 0..3 {
+            torque[i] = f64::from(currents[i]) * self.motors.torque_per_code[i];
+        }
+        self.bench.set_torque(torque);
+    }
+}
+
+impl Gadget for HidHaptic {
+    fn frame(&mut self, now_ns: u64) {
+        if self.enabled && now_ns.saturating_sub(self.last_report) > 500_000_000 {
+            self.enabled = false;
+            self.bench.advance(now_ns);
+            self.drive(now_ns, [0; 3]);
+        }
+    }
+
+    fn output(&mut self, now_ns: u64, bytes: &[u8]) {
+        if bytes.len() != self.length {
+            return;
+        }
+        let word = |i: usize| i16::from(bytes[2 * i]) + (i16::from(bytes[2 * i + 1]) << 8);
+        if !self.counts_samples {
+            self.bench.advance(now_ns);
+        }
+        self.last_report = now_ns;
+        self.enabled = true;
+        if word(3) == 1 {
+            self.presets += 1;
+            let turned = self.turned();
+            for i in 0..3 {
+                self.zero[i] = turned[i] - i64::from(word(4 + i));
+            }
+            self.drive(now_ns, [0; 3]);
+        } else {
+            self.drive(now_ns, [word(0), word(1), word(2)]);
+        }
+        let turned = self.turned();
+        let mut report = [0i16; 7];
+        for i in 0..3 {
+            report[i] = (turned[i] - self.zero[i]) as i16;
+        }
+        if self.counts_samples {
+            report[0] = (self.sampled.len() % 30_000) as i16;
+        }
+        report[6] = i16::from(self.button);
+        self.sampled.push(now_ns);
+        self.waiting = Some(report);
+    }
+
+    fn input(&mut self, _now_ns: u64, buffer: &mut [u8; LONGEST]) -> Option<usize> {
+        let report = self.waiting.take()?;
+        buffer.fill(0);
+        for (i, word) in report.iter().enumerate() {
+            buffer[2 * i] = (*word & 0xff) as u8;
+            buffer[2 * i + 1] = (*word >> 8 & 0xff) as u8;
+        }
+        Some(self.length)
+    }
+
+    fn control(&mut self, _now_ns: u64, _request: u8, _value: u16) {}
+
+    fn power_on(&mut self, now_ns: u64) {
+        self.bench.advance(now_ns);
+        // Counters start at zero wherever the arm is.
+        self.zero = self.turned();
+        self.waiting = None;
+        self.enabled = false;
+    }
+
+    fn power_off(&mut self, now_ns: u64) {
+        self.bench.advance(now_ns);
+        self.drive(now_ns, [0; 3]);
+        self.enabled = false;
+    }
+}

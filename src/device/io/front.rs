@@ -1,0 +1,223 @@
+//! The servo's end of a device with an I/O thread: mailboxes on one side, the device trait on the other.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+use super::phase::FRAME_NS;
+use super::shared::{Command, Shared};
+use super::thread::IoThread;
+use crate::device::actuators;
+use crate::device::integrator::Integrator;
+use crate::device::kinematics::Kinematics;
+use crate::device::profile::{Calibration, Profile};
+use crate::device::{
+    Accepted, Device, DeviceError, Emergency, IoMode, Lifecycle, ReadFault, Sample, WriteFault,
+};
+use crate::geometry::pose::{Pose, Vec3, Wrench};
+use nalgebra::{Translation3, UnitQuaternion};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time that calibration by the host may take.
+const CALIBRATION: Duration = Duration::from_secs(2);
+
+/// A device behind mailboxes.
+pub struct Front {
+    profile: Arc<Profile>,
+    shared: Arc<Shared>,
+    thread: Option<IoThread>,
+    last_word: Option<Arc<dyn Emergency>>,
+    last: Option<Sample>,
+    lost: u64,
+    /// Life in which the last sample was taken.
+    life: u32,
+    hint: Option<Vec3>,
+    /// Time of the last reading on the I/O side's clock.
+    sensed_ns: u64,
+    /// Pose of a device that tells speeds.
+    integrator: Integrator,
+}
+
+impl Front {
+    /// The servo's end of `shared`. `thread` runs the other end and is ended with this one; `None` where somebody else steps
+    /// it. `last_word` reaches the motors when this process dies.
+    pub fn new(
+        profile: Arc<Profile>,
+        shared: Arc<Shared>,
+        thread: Option<IoThread>,
+        last_word: Option<Arc<dyn Emergency>>,
+    ) -> Self {
+        let integrator = Integrator::new(profile.workspace_radius);
+        Self {
+            profile,
+            life: shared.life(),
+            shared,
+            thread,
+            last_word,
+            last: None,
+            lost: 0,
+            hint: None,
+            sensed_ns: 0,
+            integrator,
+        }
+    }
+
+    /// What is shared with the I/O side.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Pose and joints of a reading; `None` where the joints make no pose.
+    fn measure(&mut self, counts: &[i32; 6], time_ns: u64) -> Option<(Pose, [f64; 6])> {
+        if let Kinematics::Ideal = self.profile.kinematics {
+            let pose = self.integrator.step(counts, time_ns);
+            let (p, r) = (pose.translation.vector, pose.rotation.scaled_axis());
+            return Some((pose, [p.x, p.y, p.z, r.x, r.y, r.z]));
+        }
+        let encoders = self.profile.encoders.as_ref()?;
+        let mut joints = [0.0; 6];
+        for (((joint, count), step), offset) in
+            joints.iter_mut().zip(counts).zip(&encoders.radians_per_count).zip(&encoders.offset)
+        {
+            *joint = offset + f64::from(*count) * step;
+        }
+        let [a, b, c, ..] = joints;
+        let tip = self.profile.kinematics.forward(&Vec3::new(a, b, c), self.hint.as_ref())?;
+        self.hint = Some(tip);
+        Some((Pose::from_parts(Translation3::from(tip), UnitQuaternion::identity()), joints))
+    }
+
+    fn put(&self, codes: [i32; 3]) {
+        self.shared.put_command(&Command { codes, sensed_ns: self.sensed_ns, life: self.life });
+    }
+}
+
+impl Device for Front {
+    fn profile(&self) -> &Arc<Profile> {
+        &self.profile
+    }
+
+    fn lifecycle(&self) -> Lifecycle {
+        self.shared.lifecycle()
+    }
+
+    fn io_mode(&self) -> IoMode {
+        IoMode::Threaded
+    }
+
+    // Before the servo runs: it may block and allocate.
+    #[allow(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)]
+    fn calibrate(&mut self) -> Result<(), DeviceError> {
+        if self.lifecycle() == Lifecycle::Ready {
+            return Ok(());
+        }
+        let fail = |text: String| Err(DeviceError::Driver(format!("{}: {text}", self.profile.name)));
+        match self.profile.calibration {
+            // The user's hands do it; the I/O side sees when it is done.
+            Calibration::Homing => {
+                return fail(
+                    "pull the grip out as far as it goes, then push it in: the device homes itself".into(),
+                );
+            }
+            Calibration::Reset | Calibration::None => self.shared.ask_calibration(),
+        }
+        let end = Instant::now() + CALIBRATION;
+        while Instant::now() < end && self.thread.is_some() {
+            if self.lifecycle() == Lifecycle::Ready {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let trouble = self.shared.trouble();
+        fail(if trouble.is_empty() {
+            "the device did not take its calibration; try again".into()
+        } else {
+            trouble
+        })
+    }
+
+    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
+        if self.lifecycle() == Lifecycle::Absent {
+            return Err(ReadFault::Gone);
+        }
+        let Some(reading) = self.shared.reading() else { return Err(ReadFault::Stale) };
+        if let Some(last) = self.last.filter(|last| last.seq == reading.seq) {
+            return Ok(Sample { lost: 0, ..last });
+        }
+        let life = self.shared.life();
+        let lost = reading.lost.saturating_sub(self.lost);
+        self.lost = reading.lost;
+        if self.life != life {
+            self.life = life;
+            self.hint = None;
+        }
+        let Some((pose, joints)) = self.measure(&reading.counts, reading.time_ns) else {
+            return Err(ReadFault::Garbled);
+        };
+        self.sensed_ns = reading.time_ns;
+        let sample = Sample {
+            pose,
+            joints,
+            time_ns: reading.time_ns.min(now_ns),
+            seq: reading.seq,
+            lost: u32::try_from(lost).unwrap_or(u32::MAX),
+            buttons: reading.buttons,
+        };
+        self.last = Some(sample);
+        Ok(sample)
+    }
+
+    fn write(&mut self, _now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
+        const NOTHING: Accepted = Accepted { applied: Wrench::ZERO, saturated: false };
+        let known = self.life == self.shared.life() && self.last.is_some();
+        match self.lifecycle() {
+            Lifecycle::Absent => return Err(WriteFault::Gone),
+            Lifecycle::Ready if known => {}
+            _ => {
+                self.put([0; 3]);
+                return if *wrench == Wrench::ZERO { Ok(NOTHING) } else { Err(WriteFault::NotReady) };
+            }
+        }
+        if !wrench.is_finite() {
+            self.put([0; 3]);
+            return Err(WriteFault::Failed);
+        }
+        let joints = self.last.map_or([0.0; 6], |s| s.joints);
+        let (command, saturated) = actuators::command(&self.profile, &joints, wrench);
+        self.put(command.codes);
+        Ok(Accepted { applied: command.wrench, saturated })
+    }
+
+    fn zero(&mut self, _now_ns: u64) {
+        self.put([0; 3]);
+    }
+
+    fn next_sample_ns(&self, now_ns: u64) -> Option<u64> {
+        let beat = self.shared.beat_ns()?;
+        let frames = now_ns.saturating_sub(beat).div_ceil(FRAME_NS);
+        Some(beat + frames * FRAME_NS)
+    }
+
+    fn emergency(&self) -> Option<Arc<dyn Emergency>> {
+        self.last_word.clone()
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        self.put([0; 3]);
+        self.shared.silence();
+        self.shared.stop();
+        drop(self.thread.take());
+    }
+}

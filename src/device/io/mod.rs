@@ -1,0 +1,22 @@
+//! Devices whose I/O may block: their own thread, and what it shares with the servo.
+//!
+//! ```text
+//! servo thread                              I/O thread
+//! Front::read   <- Mailbox of readings   <- Runner: Link -> bytes -> Port (packets)
+//! Front::write  -> Mailbox of commands   -> Runner: Port (packets) -> bytes -> Link
+//! ```
+//!
+//! The tick never blocks on the device. [`runner::Runner`] knows no thread and no clock of its own: the very same code runs
+//! in the real thread ([`thread`]) and, over an emulated bus, on a virtual clock.
+
+pub mod front;
+pub mod link;
+pub mod mailbox;
+pub mod phase;
+pub mod port;
+pub mod runner;
+pub mod shared;
+pub mod thread;
+
+#[cfg(test)]
+mod tests;

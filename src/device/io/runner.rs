@@ -1,0 +1,378 @@
+//! The I/O of one device over its whole life: find it, start it, exchange packets, notice that it went, find it again.
+//!
+//! A step never sleeps; [`Runner::wait`] does. Time comes from outside, so the same code runs in the I/O thread and on a
+//! virtual clock. While the device runs a step allocates nothing, takes no lock and logs nothing.
+//!
+//! **When a packet is sent.** One transfer goes each way in a frame. A packet handed over as soon as the last one has left
+//! waits for the next frame with a command that is a frame old. So the packet is made late: [`MARGIN_NS`] before the frame
+//! that the arrivals foretell ([`Phase`]), with the newest command.
+//!
+//! **What ends a force.** A command older than [`HOLD_NS`] by this side's own clock counts as zero; older than [`SILENCE_NS`],
+//! nothing is sent any more, so that the device's own watchdog sees that nobody is there. A command made for an earlier life
+//! of the device (another frame) counts as zero.
+
+use super::link::{Connector, LONGEST, Link, LinkFault, OpenFault};
+use super::phase::{FRAME_NS, Phase};
+use super::port::{Pace, Port, Start};
+use super::shared::{Command, Reading, Shared};
+use crate::device::Lifecycle;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The servo's command counts as zero when it is older than this, ns.
+pub const HOLD_NS: u64 = 5_000_000;
+/// Nothing is sent when the servo's command is older than this, ns.
+pub const SILENCE_NS: u64 = 100_000_000;
+/// A packet is handed over so long before its frame, ns.
+pub const MARGIN_NS: u64 = 150_000;
+
+const MS: u64 = 1_000_000;
+/// Time between two looks for a device that is not there.
+const SEARCH_NS: u64 = 250 * MS;
+/// Time before a device that would not start is tried again.
+const RETRY_NS: u64 = 5_000 * MS;
+/// A device that is sent packets and does not answer for so long is opened anew.
+const MUTE_NS: u64 = 500 * MS;
+/// A lost frame is shown for at least so long, so that the servo sees it.
+const SHOW_NS: u64 = 20 * MS;
+/// Longest time for the last zero.
+const FAREWELL_NS: u64 = 20 * MS;
+/// Transfers taken in one step.
+const BATCH: usize = 64;
+
+enum State {
+    /// Next look.
+    Searching(u64),
+    Starting(Box<dyn Link>),
+    Running(Box<dyn Link>, Run),
+    Ended,
+}
+
+/// What is remembered while the device runs.
+struct Run {
+    phase: Phase,
+    /// The frame for which a packet was handed over last, ns.
+    target: u64,
+    /// A packet is under way: made from a reading of this time.
+    sending: Option<u64>,
+    /// Zero packets sent since the end was asked for, and when it was.
+    farewell: Option<(u32, u64)>,
+    /// When readings came last, and when the first packet after it was sent.
+    heard_ns: u64,
+    /// The frame is lost, or was until shortly.
+    uncalibrated_until: u64,
+    newest: Option<u64>,
+}
+
+/// The I/O of one device.
+pub struct Runner {
+    connector: Box<dyn Connector>,
+    port: Box<dyn Port>,
+    shared: Arc<Shared>,
+    state: State,
+    /// Number of the servo's newest command and when this side saw it first.
+    command: (u64, u64),
+    seq: u64,
+    lost: u64,
+    buffer: [u8; LONGEST],
+}
+
+impl Runner {
+    /// Begins to look for the device at the first step.
+    pub fn new(connector: Box<dyn Connector>, port: Box<dyn Port>, shared: Arc<Shared>) -> Self {
+        Self {
+            connector,
+            port,
+            shared,
+            state: State::Searching(0),
+            command: (0, 0),
+            seq: 0,
+            lost: 0,
+            buffer: [0; LONGEST],
+        }
+    }
+
+    /// Does what is due. Returns when it wants to be called again at the latest, ns; `None` when it has ended.
+    pub fn step(&mut self, now_ns: u64) -> Option<u64> {
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Ended => None,
+            State::Searching(_) | State::Starting(_) if self.shared.stopping() => None,
+            State::Searching(next) if now_ns < next => {
+                self.state = State::Searching(next);
+                Some(next)
+            }
+            State::Searching(_) => Some(self.search(now_ns)),
+            State::Starting(link) => Some(self.start(link, now_ns)),
+            State::Running(link, run) => self.run(link, run, now_ns),
+        }
+    }
+
+    /// Sleeps until something happens at the device or until this time. Returns at once where there is nothing to sleep on;
+    /// then false.
+    pub fn wait(&mut self, until_ns: u64) -> bool {
+        match &mut self.state {
+            State::Starting(link) | State::Running(link, _) => {
+                link.wait(until_ns);
+                true
+            }
+            State::Searching(_) | State::Ended => false,
+        }
+    }
+
+    /// True while packets are exchanged.
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, State::Running(..))
+    }
+
+    fn search(&mut self, now: u64) -> u64 {
+        match self.connector.connect(now) {
+            Ok(link) => {
+                self.shared.stats.starts.fetch_add(1, Relaxed);
+                self.shared.set_trouble("");
+                self.shared.set_lifecycle(Lifecycle::Booting);
+                self.port.begin(link.product());
+                self.state = State::Starting(link);
+                now
+            }
+            Err(fault) => {
+                self.shared.set_trouble(match &fault {
+                    OpenFault::NotThere => "the device is not plugged in",
+                    OpenFault::Trouble(text) => text,
+                });
+                self.shared.set_lifecycle(Lifecycle::Absent);
+                self.state = State::Searching(now + SEARCH_NS);
+                now + SEARCH_NS
+            }
+        }
+    }
+
+    /// The link is dropped by the caller.
+    fn lose(&mut self, lifecycle: Lifecycle, trouble: &str, again: u64) -> u64 {
+        self.shared.stats.gone.fetch_add(1, Relaxed);
+        self.shared.set_beat(None);
+        self.shared.new_life();
+        self.shared.set_lifecycle(lifecycle);
+        self.shared.set_trouble(trouble);
+        self.state = State::Searching(again);
+        again
+    }
+
+    fn broken(&mut self, fault: LinkFault, now: u64) -> u64 {
+        let text = match fault {
+            LinkFault::Gone => "the device was unplugged",
+            LinkFault::Failed => "the system refused to exchange bytes with the device; it is opened again",
+        };
+        self.lose(Lifecycle::Absent, text, now + SEARCH_NS)
+    }
+
+    fn start(&mut self, mut link: Box<dyn Link>, now: u64) -> u64 {
+        for _ in 0..BATCH {
+            match link.receive(now, &mut self.buffer) {
+                Ok(Some((len, _))) => {
+                    self.port.arrived(self.buffer.get(..len).unwrap_or(&[]));
+                }
+                Ok(None) => break,
+                Err(fault) => return self.broken(fault, now),
+            }
+        }
+        // One packet at a time.
+        let wake = match link.sent(now) {
+            Err(fault) => return self.broken(fault, now),
+            Ok(false) => now + MS,
+            Ok(true) => {
+                let done = loop {
+                    match self.port.start(now) {
+                        Start::Control(request) => {
+                            if let Err(fault) = link.control(now, request) {
+                                return self.broken(fault, now);
+                            }
+                        }
+                        Start::Send => break link.send(now, self.port.outgoing()).map(|()| now + MS),
+                        Start::Wait(until) => break Ok(until),
+                        Start::Failed(text) => return self.lose(Lifecycle::Fault, text, now + RETRY_NS),
+                        Start::Running => {
+                            self.state = State::Running(link, Run::new(now));
+                            return now;
+                        }
+                    }
+                };
+                match done {
+                    Ok(wake) => wake,
+                    Err(fault) => return self.broken(fault, now),
+                }
+            }
+        };
+        self.state = State::Starting(link);
+        wake
+    }
+
+    fn run(&mut self, mut link: Box<dyn Link>, mut run: Run, now: u64) -> Option<u64> {
+        let wake =
+            self.receive(&mut *link, &mut run, now).and_then(|()| self.send(&mut *link, &mut run, now));
+        match wake {
+            Err(fault) => Some(self.broken(fault, now)),
+            Ok(None) => {
+                self.shared.new_life();
+                self.shared.set_lifecycle(Lifecycle::Absent);
+                None
+            }
+            Ok(Some(_)) if now.saturating_sub(run.heard_ns) > MUTE_NS => {
+                let text = "the device does not answer any more; it is opened again";
+                Some(self.lose(Lifecycle::Absent, text, now + SEARCH_NS))
+            }
+            Ok(Some(wake)) => {
+                self.state = State::Running(link, run);
+                Some(wake)
+            }
+        }
+    }
+
+    /// Takes what has arrived and hands on the newest.
+    fn receive(&mut self, link: &mut dyn Link, run: &mut Run, now: u64) -> Result<(), LinkFault> {
+        let stats = &self.shared.stats;
+        let mut newest = None;
+        for _ in 0..BATCH {
+            let Some((len, at)) = link.receive(now, &mut self.buffer)? else { break };
+            let arrived = self.port.arrived(self.buffer.get(..len).unwrap_or(&[]));
+            if arrived.garbled {
+                stats.garbled.fetch_add(1, Relaxed);
+            }
+            if arrived.reports > 0 {
+                stats.readings.fetch_add(u64::from(arrived.reports), Relaxed);
+                self.seq += u64::from(arrived.reports);
+                newest = Some(at);
+                if let Pace::Replies(_) = self.port.pace() {
+                    run.phase.arrival(at);
+                    let frames =
+                        run.newest.map_or(1, |last| (at.saturating_sub(last) + FRAME_NS / 2) / FRAME_NS);
+                    let missing = frames.saturating_sub(u64::from(arrived.reports));
+                    self.lost += missing;
+                    stats.lost.fetch_add(missing, Relaxed);
+                }
+                run.newest = Some(at);
+            }
+        }
+        let age = match self.port.pace() {
+            Pace::Replies(age) => age,
+            // What it told last holds until now.
+            Pace::Changes => {
+                if newest.is_none() && now >= run.target + FRAME_NS {
+                    self.seq += 1;
+                    newest = Some(now);
+                }
+                if newest.is_some() {
+                    run.target = now;
+                    run.newest = newest;
+                }
+                0
+            }
+        };
+        let latest = self.port.latest();
+        self.follow(&latest, run, now);
+        let Some(at) = newest else { return Ok(()) };
+        run.heard_ns = now;
+        self.shared.set_beat(run.phase.next(now));
+        self.shared.put_reading(&Reading {
+            counts: latest.counts,
+            buttons: latest.buttons,
+            time_ns: at.saturating_sub(age),
+            seq: self.seq,
+            lost: self.lost,
+        });
+        Ok(())
+    }
+
+    /// Ready or not: a lost frame begins a new life, in which the force of the old one counts for nothing.
+    fn follow(&mut self, latest: &super::port::Latest, run: &mut Run, now: u64) {
+        if self.shared.take_calibration() {
+            self.port.calibrate();
+        }
+        let ready = self.port.latest().calibrated && latest.calibrated;
+        if !ready {
+            if run.uncalibrated_until == 0 {
+                self.shared.new_life();
+                self.shared.set_lifecycle(Lifecycle::Uncalibrated);
+            }
+            run.uncalibrated_until = now + SHOW_NS;
+        } else if now >= run.uncalibrated_until && run.newest.is_some() {
+            run.uncalibrated_until = 0;
+            self.shared.set_lifecycle(Lifecycle::Ready);
+        }
+    }
+
+    /// Hands over the next packet when its time has come. Returns the next wake; `None` at the end.
+    fn send(&mut self, link: &mut dyn Link, run: &mut Run, now: u64) -> Result<Option<u64>, LinkFault> {
+        let asked = run.farewell.is_some();
+        if self.shared.stopping() && !asked {
+            run.farewell = Some((0, now));
+        }
+        if let Pace::Changes = self.port.pace() {
+            return Ok((!self.shared.stopping()).then_some(run.target + FRAME_NS));
+        }
+        let free = link.sent(now)?;
+        if free && let Some(sensed) = run.sending.take() {
+            self.shared.stats.sent.fetch_add(1, Relaxed);
+            if sensed > 0 {
+                self.shared.stats.latency(now.saturating_sub(sensed));
+            }
+        }
+        if let Some((count, since)) = run.farewell
+            && ((count >= 2 && free) || now.saturating_sub(since) > FAREWELL_NS)
+        {
+            return Ok(None);
+        }
+        if !free {
+            return Ok(Some(now + FRAME_NS));
+        }
+        let frame = run.phase.next(now.max(run.target + FRAME_NS / 2));
+        let due = frame.map_or(now, |f| f.saturating_sub(MARGIN_NS));
+        if now < due {
+            return Ok(Some(due));
+        }
+        let Some(command) = self.command(run, now) else {
+            // Nobody listens; nothing can be expected to answer.
+            run.heard_ns = now;
+            return Ok(Some(now + FRAME_NS));
+        };
+        self.port.prepare(&command.codes);
+        link.send(now, self.port.outgoing())?;
+        run.sending = Some(command.sensed_ns);
+        run.target = frame.unwrap_or(now);
+        if let Some((count, _)) = &mut run.farewell {
+            *count += 1;
+        }
+        Ok(Some(now + FRAME_NS))
+    }
+
+    /// What the motors shall get; `None` when the servo has been silent for so long that nothing shall be sent.
+    fn command(&mut self, run: &Run, now: u64) -> Option<Command> {
+        let Some((number, command)) = self.shared.command() else { return Some(Command::ZERO) };
+        if number != self.command.0 {
+            self.command = (number, now);
+        }
+        let age = now.saturating_sub(self.command.1);
+        if age > SILENCE_NS && run.farewell.is_none() {
+            return None;
+        }
+        if age > HOLD_NS {
+            self.shared.stats.expired.fetch_add(1, Relaxed);
+        }
+        let current = command.life == self.shared.life() && self.shared.lifecycle() == Lifecycle::Ready;
+        let wanted = current && age <= HOLD_NS && run.farewell.is_none() && !self.shared.silenced();
+        Some(if wanted { command } else { Command::ZERO })
+    }
+}
+
+impl Run {
+    fn new(now: u64) -> Self {
+        Self {
+            phase: Phase::default(),
+            target: 0,
+            sending: None,
+            farewell: None,
+            heard_ns: now,
+            uncalibrated_until: 0,
+            newest: None,
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! What the servo thread and the I/O thread of a device share: two mailboxes, the device's state, counters. Everything is
+//! wait-free.
+
+use super::mailbox::Mailbox;
+use crate::device::{Emergency, Lifecycle};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// One reading on its way to the servo.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Counts, or deflections of an input device.
+    pub counts: [i32; 6],
+    /// Button bits.
+    pub buttons: u32,
+    /// When the device took it, ns on the I/O thread's clock.
+    pub time_ns: u64,
+    /// Readings so far.
+    pub seq: u64,
+    /// Readings lost so far.
+    pub lost: u64,
+}
+
+const READING: usize = 7;
+
+impl Reading {
+    fn words(&self) -> [u64; READING] {
+        let pair = |a: i32, b: i32| u64::from(a as u32) << 32 | u64::from(b as u32);
+        let [a, b, c, d, e, f] = self.counts;
+        let buttons = u64::from(self.buttons);
+        [pair(a, b), pair(c, d), pair(e, f), buttons, self.time_ns, self.seq, self.lost]
+    }
+
+    fn from_words(words: &[u64; READING]) -> Self {
+        let [ab, cd, ef, buttons, time_ns, seq, lost] = *words;
+        let high = |w: u64| (w >> 32) as u32 as i32;
+        let low = |w: u64| w as u32 as i32;
+        let counts = [high(ab), low(ab), high(cd), low(cd), high(ef), low(ef)];
+        Self { counts, buttons: buttons as u32, time_ns, seq, lost }
+    }
+}
+
+/// One command on its way to the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Command {
+    /// Motor codes.
+    pub codes: [i32; 3],
+    /// [`Reading::time_ns`] of the reading from which it was made; 0 = none.
+    pub sensed_ns: u64,
+    /// Which life of the device it is meant for: [`Shared::life`]. Force for an earlier one is not sent.
+    pub life: u32,
+}
+
+const COMMAND: usize = 3;
+
+impl Command {
+    /// No force.
+    pub const ZERO: Self = Self { codes: [0; 3], sensed_ns: 0, life: 0 };
+
+    fn words(&self) -> [u64; COMMAND] {
+        let [a, b, c] = self.codes.map(|c| u64::from(c as u32));
+        [a << 32 | b, c << 32 | u64::from(self.life), self.sensed_ns]
+    }
+
+    fn from_words(words: &[u64; COMMAND]) -> Self {
+        let [ab, c_life, sensed_ns] = *words;
+        Self {
+            codes: [(ab >> 32) as i32, ab as u32 as i32, (c_life >> 32) as i32],
+            sensed_ns,
+            life: c_life as u32,
+        }
+    }
+}
+
+/// Width of a bucket of the latency histogram, ns.
+pub const BUCKET_NS: u64 = 50_000;
+/// Buckets; the last one holds everything beyond.
+pub const BUCKETS: usize = 401;
+
+/// Counters of a device's I/O.
+#[derive(Debug)]
+pub struct Stats {
+    /// Readings that arrived.
+    pub readings: AtomicU64,
+    /// Readings that should have arrived and did not.
+    pub lost: AtomicU64,
+    /// Transfers that made no sense.
+    pub garbled: AtomicU64,
+    /// Commands that went out.
+    pub sent: AtomicU64,
+    /// Commands that went out as zero because the servo's newest was too old.
+    pub expired: AtomicU64,
+    /// Times the device was found and started.
+    pub starts: AtomicU64,
+    /// Times the device went away.
+    pub gone: AtomicU64,
+    /// Time from the device's sense to the device's force, by [`BUCKET_NS`].
+    latency: Box<[AtomicU32]>,
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Self {
+            readings: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            garbled: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            expired: AtomicU64::new(0),
+            starts: AtomicU64::new(0),
+            gone: AtomicU64::new(0),
+            latency: (0..BUCKETS).map(|_| AtomicU32::new(0)).collect(),
+        }
+    }
+}
+
+impl Stats {
+    /// Notes one sense-to-force time. Real-time safe.
+    pub fn latency(&self, ns: u64) {
+        let bucket = usize::try_from(ns / BUCKET_NS).unwrap_or(BUCKETS).min(BUCKETS - 1);
+        if let Some(count) = self.latency.get(bucket) {
+            count.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Upper edge of the bucket below which `share` (0 to 1) of the sense-to-force times lie, ns; `None` before the first.
+    pub fn latency_quantile(&self, share: f64) -> Option<u64> {
+        let counts: Vec<u64> = self.latency.iter().map(|c| u64::from(c.load(Relaxed))).collect();
+        let total: u64 = counts.iter().sum();
+        let wanted = (share.clamp(0.0, 1.0) * total as f64).ceil().max(1.0) as u64;
+        let mut sum = 0;
+        let at = counts.iter().position(|c| {
+            sum += c;
+            sum >= wanted
+        })?;
+        Some((at as u64 + 1) * BUCKET_NS)
+    }
+
+    /// Name and value of every counter.
+    pub fn list(&self) -> [(&'static str, u64); 9] {
+        let get = |c: &AtomicU64| c.load(Relaxed);
+        let us = |share| self.latency_quantile(share).unwrap_or(0) / 1000;
+        [
+            ("device_readings", get(&self.readings)),
+            ("device_lost", get(&self.lost)),
+            ("device_garbled", get(&self.garbled)),
+            ("device_sent", get(&self.sent)),
+            ("device_expired", get(&self.expired)),
+            ("device_starts", get(&self.starts)),
+            ("device_gone", get(&self.gone)),
+            ("device_sense_to_force_us_median", us(0.5)),
+            ("device_sense_to_force_us_p99", us(0.99)),
+        ]
+    }
+}
+
+/// Shared state.
+#[derive(Debug, Default)]
+pub struct Shared {
+    readings: Mailbox<READING>,
+    commands: Mailbox<COMMAND>,
+    lifecycle: AtomicU8,
+    life: AtomicU32,
+    /// A time at which a sample is expected, ns; 0 = unknown.
+    beat: AtomicU64,
+    calibrate: AtomicBool,
+    silence: AtomicBool,
+    stop: AtomicBool,
+    trouble: std::sync::Mutex<String>,
+    /// Counters.
+    pub stats: Stats,
+}
+
+impl Shared {
+    /// The device's state. Real-time safe.
+    pub fn lifecycle(&self) -> Lifecycle {
+        match self.lifecycle.load(Relaxed) {
+            1 => Lifecycle::Booting,
+            2 => Lifecycle::Uncalibrated,
+            3 => Lifecycle::Ready,
+            4 => Lifecycle::Fault,
+            _ => Lifecycle::Absent,
+        }
+    }
+
+    /// Sets the device's state. Real-time safe.
+    pub(super) fn set_lifecycle(&self, lifecycle: Lifecycle) {
+        self.lifecycle.store(lifecycle as u8, Relaxed);
+    }
+
+    /// Counts the times at which the device's frame or presence was lost: a force wanted before must not be sent after.
+    pub fn life(&self) -> u32 {
+        self.life.load(Relaxed)
+    }
+
+    pub(super) fn new_life(&self) {
+        self.life.fetch_add(1, Relaxed);
+    }
+
+    /// A time at which a sample is expected, and from which the next follow in steps of a frame; `None` = unknown.
+    pub fn beat_ns(&self) -> Option<u64> {
+        Some(self.beat.load(Relaxed)).filter(|b| *b > 0)
+    }
+
+    pub(super) fn set_beat(&self, at_ns: Option<u64>) {
+        self.beat.store(at_ns.unwrap_or(0), Relaxed);
+    }
+
+    /// Puts a reading. For the I/O thread.
+    pub(super) fn put_reading(&self, reading: &Reading) {
+        self.readings.put(&reading.words());
+    }
+
+    /// The newest reading. For the servo thread. Real-time safe.
+    pub fn reading(&self) -> Option<Reading> {
+        self.readings.newest().map(|(_, words)| Reading::from_words(&words))
+    }
+
+    /// Puts a command. For the servo thread. Real-time safe.
+    pub fn put_command(&self, command: &Command) {
+        self.commands.put(&command.words());
+    }
+
+    /// The newest command and its number.
+    pub(super) fn command(&self) -> Option<(u64, Command)> {
+        self.commands.newest().map(|(number, words)| (number, Command::from_words(&words)))
+    }
+
+    /// Asks the I/O thread to calibrate the device.
+    pub fn ask_calibration(&self) {
+        self.calibrate.store(true, Relaxed);
+    }
+
+    pub(super) fn take_calibration(&self) -> bool {
+        self.calibrate.swap(false, Relaxed)
+    }
+
+    /// From now on nothing but zero goes to the motors, whatever is commanded. Async-signal-safe.
+    pub fn silence(&self) {
+        self.silence.store(true, Relaxed);
+    }
+
+    pub(super) fn silenced(&self) -> bool {
+        self.silence.load(Relaxed)
+    }
+
+    /// Ends the I/O thread after a last zero.
+    pub fn stop(&self) {
+        self.stop.store(true, Relaxed);
+    }
+
+    /// The I/O side has died: the device is not to be believed any more.
+    pub(super) fn failed(&self) {
+        self.new_life();
+        self.set_lifecycle(Lifecycle::Absent);
+        self.set_trouble("the device's I/O thread has failed; restart hapticd");
+    }
+
+    pub(super) fn stopping(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+
+    /// Why the device is not ready, for people; empty when all is well. Not for the servo thread.
+    pub fn trouble(&self) -> String {
+        self.trouble.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// Only where the I/O thread does nothing urgent: between two lives of the device.
+    pub(super) fn set_trouble(&self, text: &str) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if *trouble != text {
+            trouble.clear();
+            trouble.push_str(text);
+        }
+    }
+}
+
+impl Emergency for Shared {
+    /// From now on every packet is zero. The packets go on for as long as the process lives; after that the device's own
+    /// watchdog ends what little there is.
+    fn zero(&self, _now_ns: u64) {
+        self.silence();
+    }
+
+    fn mend(&self, _address: usize) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_hold_everything() {
+        let reading = Reading {
+            counts: [1, -2, i32::MAX, i32::MIN, 0, -1],
+            buttons: 0x8000_0001,
+            time_ns: u64::MAX,
+            seq: 7,
+            lost: 9,
+        };
+        assert_eq!(Reading::from_words(&reading.words()), reading);
+        let command = Command { codes: [i32::MIN, -1, 4096], sensed_ns: 5, life: u32::MAX };
+        assert_eq!(Command::from_words(&command.words()), command);
+    }
+
+    #[test]
+    fn lifecycles_come_back() {
+        let shared = Shared::default();
+        assert_eq!(shared.lifecycle(), Lifecycle::Absent);
+        for l in [
+            Lifecycle::Booting,
+            Lifecycle::Uncalibrated,
+            Lifecycle::Ready,
+            Lifecycle::Fault,
+            Lifecycle::Absent,
+        ] {
+            shared.set_lifecycle(l);
+            assert_eq!(shared.lifecycle(), l);
+        }
+    }
+
+    #[test]
+    fn quantiles_of_known_times() {
+        let stats = Stats::default();
+        assert_eq!(stats.latency_quantile(0.5), None);
+        (0..99).for_each(|_| stats.latency(2_010_000));
+        stats.latency(u64::MAX);
+        assert_eq!(stats.latency_quantile(0.5), Some(2_050_000));
+        assert_eq!(stats.latency_quantile(0.99), Some(2_050_000));
+        assert_eq!(stats.latency_quantile(1.0), Some(BUCKETS as u64 * BUCKET_NS));
+    }
+}

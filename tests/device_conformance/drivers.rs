@@ -1,0 +1,488 @@
+//! The same promises from the drivers of real devices, each over its emulator: a bus with frames, stalls and damage, the
+//! published bytes, the simulated mechanism. Truth is the emulator's own state.
+
+use super::{CALLS, push};
+use hapticd::device::driver;
+use hapticd::device::emulated::bus::{Bus, DAMAGES, Gadget, Plugged};
+use hapticd::device::emulated::{self, Stepped};
+use hapticd::device::io::front::Front;
+use hapticd::device::io::runner::Runner;
+use hapticd::device::io::shared::Shared;
+use hapticd::device::io::thread::{IoThread, Scheduling, now_ns};
+use hapticd::device::profile::Profile;
+use hapticd::device::registry::Registry;
+use hapticd::device::simulated::HandScript;
+use hapticd::device::wire::hid_haptic::Layout;
+use hapticd::device::{Device, IoMode, Lifecycle, ReadFault, Sample, WriteFault};
+use hapticd::geometry::pose::{Vec3, Wrench, pose_is_finite};
+use std::sync::Arc;
+
+const MS: u64 = 1_000_000;
+
+/// A driver over an emulated device, and what the emulator alone knows.
+trait Rig: Device {
+    fn motors(&self) -> [i16; 3];
+    fn most(&self) -> i16;
+    fn tip(&self) -> Vec3;
+    fn applied(&self) -> Vec<(u64, [i16; 3])>;
+    fn unplug(&mut self, now: u64);
+    fn plug(&mut self, now: u64);
+    fn damage(&mut self, share: f64);
+    fn refuse(&mut self, on: bool);
+    fn stall(&mut self, from: u64, to: u64);
+    fn ready(&mut self) -> u64;
+    fn shared(&self) -> Arc<Shared>;
+    fn witness(&self) -> Box<dyn Fn() -> [i16; 3]>;
+}
+
+trait Motors: Gadget + 'static {
+    const MOST: i16;
+    fn now(&self) -> [i16; 3];
+    fn tip(&self) -> Vec3;
+    fn applied(&self) -> &[(u64, [i16; 3])];
+    /// Homes or calibrates, by hand as it were.
+    fn calibrated(device: &mut Stepped<Self>) -> bool
+    where
+        Self: Sized;
+}
+
+impl Motors for emulated::falcon::Falcon {
+    const MOST: i16 = 4096;
+    fn now(&self) -> [i16; 3] {
+        self.codes()
+    }
+    fn tip(&self) -> Vec3 {
+        self.tip()
+    }
+    fn applied(&self) -> &[(u64, [i16; 3])] {
+        &self.applied
+    }
+    fn calibrated(device: &mut Stepped<Self>) -> bool {
+        device.until_ready(3000 * MS)
+    }
+}
+
+impl Motors for emulated::hid_haptic::HidHaptic {
+    const MOST: i16 = 2000;
+    fn now(&self) -> [i16; 3] {
+        self.currents()
+    }
+    fn tip(&self) -> Vec3 {
+        self.tip()
+    }
+    fn applied(&self) -> &[(u64, [i16; 3])] {
+        &self.applied
+    }
+    fn calibrated(device: &mut Stepped<Self>) -> bool {
+        let now = device.now_ns();
+        device.advance(now + 30 * MS);
+        device.shared().ask_calibration();
+        device.until_ready(3000 * MS)
+    }
+}
+
+impl<G: Motors> Rig for Stepped<G> {
+    fn motors(&self) -> [i16; 3] {
+        self.plugged().bus().gadget.now()
+    }
+    fn most(&self) -> i16 {
+        G::MOST
+    }
+    fn tip(&self) -> Vec3 {
+        self.plugged().bus().gadget.tip()
+    }
+    fn applied(&self) -> Vec<(u64, [i16; 3])> {
+        self.plugged().bus().gadget.applied().to_vec()
+    }
+    fn unplug(&mut self, now: u64) {
+        self.advance(now);
+        self.plugged().bus().unplug(now);
+    }
+    fn plug(&mut self, now: u64) {
+        self.advance(now);
+        self.plugged().bus().plug(now);
+    }
+    fn damage(&mut self, share: f64) {
+        self.plugged().bus().damage(share, &DAMAGES, 4);
+    }
+    fn refuse(&mut self, on: bool) {
+        self.plugged().bus().refuse(on);
+    }
+    fn stall(&mut self, from: u64, to: u64) {
+        self.plugged().bus().stall(from, to);
+    }
+    fn ready(&mut self) -> u64 {
+        assert!(G::calibrated(self), "{}", self.shared().trouble());
+        (self.now_ns() / MS + 1) * MS
+    }
+    fn shared(&self) -> Arc<Shared> {
+        self.shared().clone()
+    }
+    fn witness(&self) -> Box<dyn Fn() -> [i16; 3]> {
+        let plugged = self.plugged().clone();
+        Box::new(move || plugged.bus().gadget.now())
+    }
+}
+
+/// The pose in which a WoodenHaptics is calibrated: body b upright, body c level, straight ahead.
+const PRESET_POSE: &str = "hand = 'firm'\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.205, 0.025]\n";
+
+fn profile(name: &str) -> Arc<Profile> {
+    Registry::builtin().profile(name).expect("shipped")
+}
+
+fn falcon(setup: emulated::falcon::Setup, firmware: Option<Vec<u8>>) -> Box<dyn Rig> {
+    let profile = profile("novint-falcon");
+    let hand =
+        HandScript::parse("hand = 'firm'\n[[keyframe]]\ntime = 0.0\nposition = [0.01, -0.005, 0.008]\n")
+            .expect("script");
+    let gadget = emulated::falcon::Falcon::new(&profile, &hand, setup).expect("in reach");
+    let port = driver::falcon::Falcon::new(firmware.map(Into::into));
+    Box::new(Stepped::new(profile, Box::new(port), Plugged::new(Bus::new(gadget, 120.0, 345_678, false))))
+}
+
+fn wooden(length: usize, layout: Layout) -> Box<dyn Rig> {
+    let profile = profile("woodenhaptics-v2015");
+    let hand = HandScript::parse(PRESET_POSE).expect("script");
+    let gadget = emulated::hid_haptic::HidHaptic::new(&profile, &hand, length).expect("in reach");
+    let preset = profile.encoders.expect("encoders").preset;
+    let port = driver::hid_haptic::HidHaptic::new(layout, preset);
+    Box::new(Stepped::new(profile, Box::new(port), Plugged::new(Bus::new(gadget, -150.0, 91_000, true))))
+}
+
+/// Every driver of a device with motors.
+fn each(check: impl Fn(&str, Box<dyn Rig>)) {
+    check(
+        "Falcon",
+        falcon(emulated::falcon::Setup { homes_after: Some(15 * MS), ..Default::default() }, None),
+    );
+    check("WoodenHaptics 14", wooden(14, Layout::Short));
+    check("WoodenHaptics 64", wooden(64, Layout::Padded));
+}
+
+/// Ticks of a servo that pushes; the last sample.
+fn tick(rig: &mut dyn Rig, from: u64, ticks: u64, wrench: &Wrench) -> (u64, Option<Sample>) {
+    let mut last = None;
+    for k in 0..ticks {
+        last = rig.read(from + k * MS).ok().or(last);
+        let _ = rig.write(from + k * MS, wrench);
+    }
+    (from + ticks * MS, last)
+}
+
+#[test]
+fn a_thousand_openings_each_end_with_zero() {
+    for round in 0..1000u64 {
+        let setup = emulated::falcon::Setup { seed: round, ..Default::default() };
+        let mut rigs = [falcon(setup, None), wooden(64, Layout::Padded)];
+        // One of the two, at another point of its life each time.
+        let rig = &mut rigs[(round % 2) as usize];
+        let witness = rig.witness();
+        let now = if round % 5 < 3 { rig.ready() } else { round * MS / 100 };
+        tick(&mut **rig, now, round % 9, &push());
+        drop(rigs);
+        assert_eq!(witness(), [0; 3], "round {round}");
+    }
+}
+
+#[test]
+fn the_pose_is_the_mechanism_s_own_once_it_is_calibrated() {
+    each(|name, mut rig| {
+        let now = rig.ready();
+        let (_, sample) = tick(&mut *rig, now, 30, &Wrench::ZERO);
+        let sample = sample.expect("a sample");
+        let off = (sample.pose.translation.vector - rig.tip()).norm();
+        // A preset is as good as the pose in which it was made: the arm's weight moves the hand a little.
+        let sag = if name == "Falcon" { 0.0 } else { (rig.tip() - Vec3::new(0.0, 0.205, 0.025)).norm() };
+        // One count of each joint, and what a firm hand moves in a frame.
+        assert!(sag < 5e-3 && off < 3e-4 + sag, "{name}: {off} m, {sag} m");
+    });
+}
+
+/// The wrench that `write` reports is the one that the emulator's motor codes make, by its own joints.
+#[test]
+fn what_is_accepted_is_what_the_motors_get() {
+    each(|name, mut rig| {
+        let now = rig.ready();
+        let p = rig.profile().clone();
+        for (k, size) in [(0u64, 0.5), (1, 2.0), (2, 1000.0)] {
+            let at = now + k * 20 * MS;
+            let (next, _) = tick(&mut *rig, at, 15, &push().scaled(size));
+            let accepted = rig.write(next, &push().scaled(size)).expect("takes force");
+            assert_eq!(accepted.saturated, size > 100.0, "{name} x{size}");
+            let sample = rig.read(next).expect("reads");
+            let codes = rig.motors();
+            let q = Vec3::new(sample.joints[0], sample.joints[1], sample.joints[2]);
+            let state = p.kinematics.state(&q, None).expect("regular");
+            let tau =
+                Vec3::from_fn(|i, _| f64::from(codes[i]) * p.motors.expect("motors").torque_per_code[i]);
+            let force = state.jacobian.transpose().try_inverse().expect("regular") * tau;
+            // The tool moved by some counts between the two commands.
+            let off = (force - accepted.applied.force).norm();
+            assert!(off < 0.02 * accepted.applied.force.norm() + 0.01, "{name} x{size}: {off} N");
+            assert!(codes.iter().all(|c| c.abs() <= rig.most()));
+            // Saturation keeps the direction of what was asked for.
+            let cos = force.normalize().dot(&push().force.normalize());
+            assert!(cos > 0.99, "{name} x{size}: direction {cos}");
+        }
+    });
+}
+
+#[test]
+fn before_it_is_calibrated_only_zero_is_taken() {
+    each(|name, mut rig| {
+        let mut refused = 0;
+        for k in 0..2000u64 {
+            let at = k * MS / 4;
+            match rig.lifecycle() {
+                Lifecycle::Ready => break,
+                life => {
+                    let _ = rig.read(at);
+                    let want =
+                        if life == Lifecycle::Absent { WriteFault::Gone } else { WriteFault::NotReady };
+                    // The state may change while the write lets time pass.
+                    if rig.lifecycle() == life && life != Lifecycle::Ready {
+                        assert_eq!(rig.write(at, &push()), Err(want), "{name} at {at}");
+                        refused += 1;
+                    }
+                }
+            }
+            assert_eq!(rig.motors(), [0; 3], "{name}");
+        }
+        assert!(refused > 40, "{name}: {refused}");
+    });
+}
+
+#[test]
+fn a_force_that_is_no_number_is_zero_and_a_failure() {
+    each(|name, mut rig| {
+        let now = rig.ready();
+        let (now, _) = tick(&mut *rig, now, 10, &push());
+        assert_ne!(rig.motors(), [0; 3]);
+        for (k, bad) in [f64::NAN, f64::INFINITY, -f64::INFINITY].into_iter().enumerate() {
+            let w = Wrench { force: Vec3::new(0.1, bad, 0.0), torque: Vec3::zeros() };
+            assert_eq!(rig.write(now + k as u64 * MS, &w), Err(WriteFault::Failed), "{name}");
+        }
+        let _ = rig.read(now + 6 * MS);
+        assert_eq!(rig.motors(), [0; 3], "{name}");
+    });
+}
+
+#[test]
+fn zero_reaches_the_motors_within_three_frames_and_stays() {
+    each(|name, mut rig| {
+        let now = rig.ready();
+        for k in 0..20u64 {
+            let at = now + k * 30 * MS + k * 47_000;
+            let (at, _) = tick(&mut *rig, at, 10, &push());
+            assert_ne!(rig.motors(), [0; 3], "{name}");
+            rig.zero(at);
+            let _ = rig.read(at + 3 * MS + MS / 10);
+            assert_eq!(rig.motors(), [0; 3], "{name}");
+            let before = rig.applied().len();
+            let _ = rig.read(at + 15 * MS);
+            assert!(
+                rig.applied()[before..].iter().all(|(_, c)| *c == [0; 3]),
+                "{name}: an old command came late"
+            );
+        }
+    });
+}
+
+/// Unplugged at every quarter of a millisecond from the start into the contact: reported in time, no force remembered, and
+/// back without force until somebody asks for it.
+#[test]
+fn unplugging_at_any_moment_ends_in_absent_and_begins_anew() {
+    for at in (0..60u64).map(|k| 3 * MS + k * MS / 4) {
+        each(|name, mut rig| {
+            let late = at > 12 * MS;
+            let base = if late { rig.ready() } else { 0 };
+            let (mut now, _) = tick(&mut *rig, base, at / MS, &push());
+            now = now.max(base + at);
+            rig.unplug(now);
+            let mut gone = None;
+            for k in 1..50u64 {
+                let read = rig.read(now + k * MS);
+                let _ = rig.write(now + k * MS, &push());
+                if rig.lifecycle() == Lifecycle::Absent && gone.is_none() {
+                    gone = Some(k);
+                    assert_eq!(read, Err(ReadFault::Gone), "{name}");
+                }
+            }
+            assert!(gone.is_some_and(|k| k <= 50), "{name}: not reported in 50 ms");
+            assert!(!rig.shared().trouble().is_empty());
+            now += 100 * MS;
+            rig.plug(now);
+            let before = rig.applied().len();
+            let (mut uncalibrated, mut ready) = (false, false);
+            for k in 0..1500u64 {
+                let _ = rig.read(now + k * MS);
+                // Whoever pushed before pushes on; it is not let through before the frame is known again.
+                let pushed = rig.write(now + k * MS, &push());
+                uncalibrated |= rig.lifecycle() == Lifecycle::Uncalibrated;
+                ready |= rig.lifecycle() == Lifecycle::Ready;
+                if !ready {
+                    assert!(pushed.is_err() && rig.motors() == [0; 3], "{name}");
+                }
+                if k == 600 && !ready {
+                    rig.shared().ask_calibration();
+                }
+            }
+            assert!(uncalibrated && ready, "{name}: {uncalibrated} {ready}");
+            assert!(rig.applied().len() > before);
+        });
+    }
+}
+
+/// A fifth of all transfers lost, wrong, doubled, cut, too long or late: never a pose that is none, never a force beyond the
+/// limit, numbers that only rise; and afterwards all is well at once.
+#[test]
+fn damaged_transfers_do_no_harm() {
+    each(|name, mut rig| {
+        let now = rig.ready();
+        rig.damage(0.2);
+        let mut last = 0;
+        let (mut good, mut lost) = (0, 0);
+        for k in 0..2000u64 {
+            if let Ok(s) = rig.read(now + k * MS) {
+                assert!(pose_is_finite(&s.pose) && s.joints.iter().all(|j| j.is_finite()), "{name}");
+                assert!(s.seq >= last && s.time_ns <= now + k * MS, "{name}");
+                good += u32::from(s.seq > last);
+                lost += s.lost;
+                last = s.seq;
+            }
+            let _ = rig.write(now + k * MS, &push().scaled(if k % 7 == 0 { 1e6 } else { 1.0 }));
+        }
+        assert!(good > 1000 && lost > 50, "{name}: {good} good, {lost} lost");
+        assert!(rig.applied().iter().all(|(_, c)| c.iter().all(|c| c.abs() <= rig.most())), "{name}");
+        rig.damage(0.0);
+        let now = now + 2000 * MS;
+        // Damage may have looked like a lost frame; then it has to be calibrated again.
+        if rig.lifecycle() != Lifecycle::Ready {
+            rig.ready();
+        }
+        let _ = tick(&mut *rig, now, 50, &push());
+        let now = now + 60 * MS;
+        let seqs: Vec<u64> = (0..50).map(|k| rig.read(now + k * MS).map_or(0, |s| s.seq)).collect();
+        let distinct = seqs.windows(2).filter(|w| w[0] != w[1]).count();
+        assert!(distinct >= 40 || rig.lifecycle() != Lifecycle::Ready, "{name}: {distinct}");
+    });
+}
+
+#[test]
+fn a_bus_that_stands_still_gives_stale_samples_and_goes_on() {
+    each(|name, mut rig| {
+        let now = rig.ready();
+        let (now, before) = tick(&mut *rig, now, 20, &push());
+        rig.stall(now, now + 40 * MS);
+        let (then, _) = tick(&mut *rig, now + 2 * MS, 36, &push());
+        let held = rig.read(then).expect("held over");
+        assert!(held.seq <= before.expect("samples").seq + 2, "{name}: something arrived through a stall");
+        assert_eq!(rig.lifecycle(), Lifecycle::Ready, "{name}: 40 ms are no end");
+        let (_, after) = tick(&mut *rig, now + 40 * MS, 6, &push());
+        assert!(after.expect("samples").seq > held.seq, "{name}");
+    });
+}
+
+#[test]
+fn refused_writes_close_the_device_and_it_is_opened_again() {
+    each(|name, mut rig| {
+        let now = rig.ready();
+        let (now, _) = tick(&mut *rig, now, 10, &push());
+        rig.refuse(true);
+        let (now, _) = tick(&mut *rig, now, 20, &push());
+        assert_eq!(rig.lifecycle(), Lifecycle::Absent, "{name}");
+        rig.refuse(false);
+        let _ = tick(&mut *rig, now, 800, &push());
+        assert_ne!(rig.lifecycle(), Lifecycle::Absent, "{name}");
+    });
+}
+
+#[test]
+fn a_dip_of_the_supply_takes_the_frame_and_the_force_with_it() {
+    let profile = profile("novint-falcon");
+    let setup = emulated::falcon::Setup { homes_after: Some(40 * MS), ..Default::default() };
+    let gadget = emulated::falcon::Falcon::new(&profile, &HandScript::default(), setup).expect("in reach");
+    let plugged = Plugged::new(Bus::new(gadget, 0.0, 0, false));
+    let mut device = Stepped::new(profile, Box::new(driver::falcon::Falcon::new(None)), plugged.clone());
+    let now = Rig::ready(&mut device);
+    let (now, _) = tick(&mut device, now, 10, &push());
+    plugged.bus().gadget.lose_home();
+    let (_, _) = tick(&mut device, now, 10, &push());
+    assert_eq!(device.lifecycle(), Lifecycle::Uncalibrated);
+    assert_eq!(plugged.bus().gadget.codes(), [0; 3]);
+    assert_eq!(plugged.bus().gadget.leds, 8, "red while it does not know its frame");
+}
+
+/// A mouse's deflection moves the tool; its force is none; without changes its samples stay fresh.
+#[test]
+fn a_mouse_moves_the_tool_and_gives_no_force() {
+    for new_layout in [false, true] {
+        let mut gadget = emulated::spacemouse::SpaceMouse::default();
+        gadget.new_layout = new_layout;
+        let plugged = Plugged::new(Bus::new(gadget, 80.0, 5000, true));
+        let port = Box::new(driver::spacemouse::SpaceMouse::default());
+        let mut device = Stepped::new(profile("spacemouse"), port, plugged.clone());
+        device.advance(50 * MS);
+        assert_eq!(device.lifecycle(), Lifecycle::Ready);
+        plugged.bus().gadget.deflect([350, 0, -350, 0, 0, 0]);
+        plugged.bus().gadget.press(2);
+        let mut last = device.read(60 * MS).expect("reads");
+        let mut fresh = 0;
+        for k in 61..461u64 {
+            let s = device.read(k * MS).expect("reads");
+            fresh += u32::from(s.seq != last.seq);
+            last = s;
+            let accepted = device.write(k * MS, &push()).expect("takes it");
+            assert_eq!(accepted.applied, Wrench::ZERO);
+        }
+        let p = last.pose.translation.vector;
+        // 0.15 m/s for 0.4 s to the right and, the mouse being lifted, up.
+        assert!((p - Vec3::new(0.06, 0.06, 0.0)).norm() < 2e-3, "{p:?}");
+        assert!(fresh >= 390, "{fresh}");
+        assert_eq!(last.buttons, 2);
+    }
+}
+
+/// The real thread over an emulator on the real clock: samples arrive, force arrives, and this side of the mailboxes neither
+/// allocates nor frees.
+#[test]
+fn the_io_thread_serves_a_servo_that_allocates_nothing() {
+    let profile = profile("novint-falcon");
+    let gadget = emulated::falcon::Falcon::new(&profile, &HandScript::default(), Default::default())
+        .expect("in reach");
+    let plugged = Plugged::real(Bus::new(gadget, 0.0, 0, false), now_ns());
+    let shared = Arc::new(Shared::default());
+    let port = Box::new(driver::falcon::Falcon::new(None));
+    let runner = Runner::new(Box::new(plugged.clone()), port, shared.clone());
+    let thread = IoThread::start(runner, shared.clone(), Scheduling::default()).expect("a thread");
+    let mut front = Front::new(profile, shared.clone(), Some(thread), Some(shared.clone()));
+    assert_eq!(front.io_mode(), IoMode::Threaded);
+    for _ in 0..5000 {
+        if front.lifecycle() == Lifecycle::Ready {
+            break;
+        }
+        front.zero(now_ns());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(front.lifecycle(), Lifecycle::Ready, "{}", shared.trouble());
+    let calls = || CALLS.with(std::cell::Cell::get);
+    let (mut read, mut written, mut moved) = (0, 0, false);
+    let before = calls();
+    for _ in 0..3000 {
+        let now = now_ns();
+        read += u32::from(front.read(now).is_ok());
+        written += u32::from(front.write(now, &push()).is_ok());
+        let _ = (front.next_sample_ns(now), front.lifecycle());
+        let allocated = calls() - before;
+        assert_eq!(allocated, 0);
+        moved = plugged.bus().gadget.codes() != [0; 3];
+        if moved && read > 100 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(moved && read > 0 && written > 0, "{moved} {read} {written}");
+    drop(front);
+    assert_eq!(plugged.bus().gadget.codes(), [0; 3], "zero at the end");
+}
