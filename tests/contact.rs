@@ -3,6 +3,15 @@
 //! Truth: for a half-space the law's force is (k / A_ref) times the volume below the surface, because minus the
 //! gradient of the integral of depth over the overlap is the overlap's volume along the normal.
 
+#[path = "contact/bounce.rs"]
+mod bounce;
+#[path = "contact/impact.rs"]
+mod impact;
+#[path = "contact/law.rs"]
+mod law;
+#[path = "contact/manifold.rs"]
+mod manifold;
+
 use hapticd::contact::vps::{Density, OrientedPoint, PointShell, ShellError, ShellParams};
 use hapticd::contact::{
     Budget, Contact, Deadline, MAX_POINTS, Material, ObjectShape, Query, QueryState, SimdLevel, ToolShape,

@@ -332,3 +332,73 @@ fn thin_walls_and_gaps_are_reported() {
     let prism = of(&shapes::cylinder(0.05, 0.1, 3), 50);
     assert_eq!(prism.thinnest_cells, f64::INFINITY);
 }
+
+/// Tricubic: exact for quadratics, off by the cube of the cell where the depth is smooth, smooth where the trilinear one is not.
+#[test]
+fn the_smooth_reading_is_exact_for_quadratics_and_has_a_continuous_gradient() {
+    let quadratic =
+        |p: &Point| 0.3 * p.x - 0.2 * p.y + 0.01 + 4.0 * p.x * p.y - 3.0 * p.z * p.z + 2.0 * p.y * p.y;
+    let slope = |p: &Point| Vec3::new(0.3 + 4.0 * p.y, -0.2 + 4.0 * p.x + 4.0 * p.y, -6.0 * p.z);
+    let f = Field::from_fn(Point::new(-0.02, -0.02, -0.02), 0.002, [21, 21, 21], quadratic);
+    let count = f64::from(f.scale);
+    let place = |k: u32, reach: f64| {
+        let r = |n: u32| {
+            f64::from(k.wrapping_mul(7919).wrapping_add(n * 104_729).wrapping_mul(2_654_435_761) >> 8)
+        };
+        Point::from(Vec3::new(r(1), r(2), r(3)) / f64::from(1 << 24) * 2.0 * reach - Vec3::repeat(reach))
+    };
+    for k in 0..500 {
+        let p = place(k, 0.017);
+        let (value, gradient) = f.cubic(&p);
+        // Half a count at each of 64 nodes; weights sum to at most 1.25^3 in size.
+        assert!((value - quadratic(&p)).abs() < count, "{p}: {value} {}", quadratic(&p));
+        assert!((gradient - slope(&p)).norm() < 4.0 * count / f.cell, "{p}: {gradient} {}", slope(&p));
+    }
+    // Linear up to the border, beyond which it is the bound.
+    let f = Field::from_fn(Point::new(-0.02, -0.02, -0.02), 0.002, [21, 21, 21], |p| 0.6 * p.x - 0.8 * p.z);
+    for k in 0..200 {
+        let p = place(k, 0.02);
+        let (value, gradient) = f.cubic(&p);
+        assert!((value - (0.6 * p.x - 0.8 * p.z)).abs() < 2.0 * f64::from(f.scale), "{p}");
+        assert!((gradient - Vec3::new(0.6, 0.0, -0.8)).norm() < 8.0 * f64::from(f.scale) / f.cell, "{p}");
+        let out = p + Vec3::new(0.05, 0.0, 0.0);
+        assert_eq!(f.cubic(&out), f.depth_gradient(&out));
+    }
+    assert!(f.cubic(&Point::new(f64::NAN, 0.0, 0.0)).0.is_nan());
+    // A ball's distance, cell by cell finer; the value's and the direction's largest errors near its surface.
+    let radius = 0.03;
+    let worst = |n: u32| {
+        let cell = 0.08 / f64::from(n);
+        let f =
+            Field::from_fn(Point::new(-0.04, -0.04, -0.04), cell, [n + 1; 3], |p| radius - p.coords.norm());
+        (0..2000).fold((0.0f64, 0.0f64, 0.0f64), |(cubic, turn, linear), k| {
+            let p = Point::from(
+                place(k, 1.0).coords.normalize() * (radius + 2.0 * cell * (f64::from(k % 21) / 10.0 - 1.0)),
+            );
+            let truth = radius - p.coords.norm();
+            let (value, gradient) = f.cubic(&p);
+            let angle = gradient.angle(&-p.coords);
+            (cubic.max((value - truth).abs()), turn.max(angle), linear.max((f.depth(&p) - truth).abs()))
+        })
+    };
+    let (coarse, fine) = (worst(20), worst(40));
+    println!(
+        "ball, cell 4 and 2 mm: tricubic off by {:.2e} and {:.2e} m, {:.2e} and {:.2e} rad, trilinear by {:.2e} and {:.2e} m",
+        coarse.0, fine.0, coarse.1, fine.1, coarse.2, fine.2
+    );
+    assert!(fine.0 < coarse.0 / 6.0 && fine.1 < coarse.1 / 3.5, "{coarse:?} {fine:?}");
+    assert!(fine.2 > coarse.2 / 5.0 && fine.0 < fine.2 / 5.0, "{coarse:?} {fine:?}");
+    // Across cells: the gradient turns by as much as the ball does, where the trilinear one jumps.
+    let f = Field::from_fn(Point::new(-0.04, -0.04, -0.04), 0.002, [41; 3], |p| radius - p.coords.norm());
+    let step = 1e-6;
+    let jump = |read: &dyn Fn(&Point) -> Vec3| {
+        (0..20_000).fold(0.0f64, |worst, k| {
+            let at = |k: u32| Point::new(-0.0101 + step * f64::from(k), 0.0203, 0.0187);
+            worst.max((read(&at(k + 1)) - read(&at(k))).norm())
+        })
+    };
+    let (smooth, rough) = (jump(&|p| f.cubic(p).1), jump(&|p| f.depth_gradient(p).1));
+    // Curvature 1/r, and as much again and the counts' noise over a cell for the interpolation.
+    assert!(smooth < step * (4.0 / radius + 8.0 * f64::from(f.scale) / f.cell.powi(2)), "{smooth}");
+    assert!(rough > 20.0 * smooth, "{rough} {smooth}");
+}

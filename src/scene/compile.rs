@@ -16,15 +16,12 @@ use crate::contact::ist::{IstParams, Solid};
 use crate::contact::vps::{PointShell, ShellParams};
 use crate::contact::{Material, ObjectShape, ToolShape};
 use crate::geometry::Vec3;
-use crate::geometry::field::build::{FieldError, FieldParams, FieldReport, Progress};
+use crate::geometry::field::build::{FieldError, FieldParams, FieldReport, Progress, THIN_CELLS};
 use key::{GeometryKey, ToolKey};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Built, Store};
-
-/// Cells below which a feature is too thin for a field.
-const THIN_CELLS: f64 = 2.0;
 
 /// Why a scene was not compiled. The scene and the cache are as before, apart from finished builds that stay
 /// cached.

@@ -1,9 +1,11 @@
 //! No tick touches the heap, whatever happens in it; and an allocation that does happen is seen.
 
 use crate::device::{Hooked, Puppet};
-use crate::world::{Bench, MS, ball, cube_tool, floor, object, scene, sphere_tool};
+use crate::world::{Bench, MS, ball, cube_tool, floor, material, object, scene, sphere_tool};
+use hapticd::contact::vps::{Manifold, ManifoldParams, Segments, Side, sweep_to_impact};
+use hapticd::contact::{Budget, Query, QueryState, ToolShape, query};
 use hapticd::device::{Lifecycle, ReadFault};
-use hapticd::geometry::{Pose, Vec3};
+use hapticd::geometry::{Pose, Twist, Vec3};
 use hapticd::scene::snapshot::{MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample, SnapshotObject};
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
 use hapticd::servo::heap::operations;
@@ -99,4 +101,36 @@ fn an_allocation_in_the_tick_is_counted() {
     let mut bench = Bench::new(device, ServoConfig::default());
     bench.steps(10);
     assert_eq!(bench.handle.counters().heap.load(Relaxed), 20, "one allocation and one free a tick");
+}
+
+/// What a physics engine asks beside the tick's own query.
+#[test]
+fn manifolds_segments_and_swept_motions_allocate_nothing() {
+    let (tool, object) = (cube_tool(4000), floor());
+    let ToolShape::Shell(shell) = &tool.shape else { panic!("a shell") };
+    let (mut manifold, mut segments) = (Manifold::default(), Segments::new(shell, 5));
+    let mut touched = 0;
+    let before = operations();
+    for k in 0..200 {
+        let pose = Pose::translation(0.0, 0.012 - 2e-5 * f64::from(k), 0.0);
+        let q = Query {
+            tool: &tool.shape,
+            tool_pose: &pose,
+            tool_twist: &Twist::ZERO,
+            object: &object,
+            object_pose: &Pose::identity(),
+            object_twist: &Twist::ZERO,
+            material: &material(500.0),
+        };
+        touched += manifold.update(&q, &ManifoldParams::default()).len();
+        touched += segments.update(&q).iter().filter(|s| s.deepest.is_some()).count();
+        let below = Pose::translation(0.0, 0.005, 0.0);
+        let swept = sweep_to_impact(shell, object.field(), &pose, &below, Budget::UNLIMITED);
+        if let Some(impact) = swept.impact {
+            let mut contact = query(&q, Budget::UNLIMITED, &mut QueryState::default());
+            touched += usize::from(Side::new(&impact).hold(&q, &mut contact));
+        }
+    }
+    assert_eq!(operations(), before);
+    assert!(touched > 100, "{touched}");
 }

@@ -14,7 +14,7 @@ use super::nearest::PointGrid;
 use super::order::{Order, ranks};
 use super::sorted::Sorted;
 use super::tree::Tree;
-use super::{FAR, Level, PATCHES, PointShell, ROUND_UP, UNSORTED};
+use super::{FAR, ForceLaw, Level, PATCHES, PointShell, ROUND_UP, UNSORTED};
 use crate::geometry::simd::LANES;
 use crate::geometry::{Point, Stamp, TriMesh, Vec3};
 use rand_pcg::Pcg64Mcg;
@@ -443,6 +443,7 @@ impl<'a> Rounds<'a> {
             ball_centre,
             ball_radius,
             total_area: levels.last().and_then(|l| l.sum.last().copied()).unwrap_or(0.0),
+            law: ForceLaw::default(),
             patch,
             tree: Tree::new(&points, &ends),
             rank: ranks(&ends),

@@ -70,9 +70,7 @@ impl PointShell {
             .collect();
         let mut shell =
             thin(candidates, Vec::new(), params.density, &mut Pcg64Mcg::seed_from_u64(params.seed));
-        let kept: Vec<Point> = (0..shell.len).map(|i| shell.position(i)).collect();
-        let grid = PointGrid::new(&kept, shell.ball_radius / (kept.len() as f64).sqrt());
-        let farthest = places.iter().filter_map(|p| grid.nearest(&kept, p)).fold(0.0, |m: f64, n| m.max(n.1));
+        let farthest = shell.farthest(places.into_iter());
         shell.set_covering_radius(farthest + gap);
         Ok(shell)
     }

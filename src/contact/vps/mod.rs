@@ -6,16 +6,22 @@ mod build;
 mod cloud;
 mod cover;
 mod features;
+mod law;
+mod manifold;
 mod nearest;
 mod order;
 mod query;
+mod side;
 mod sorted;
 mod tree;
 
 pub use build::{Density, ShellError, ShellParams};
 pub use cloud::OrientedPoint;
-pub use query::Clearance;
+pub use law::{ForceLaw, Normals, VoxelValue};
+pub use manifold::{Manifold, ManifoldParams};
+pub use query::{Clearance, Impact, Segment, Segments, Swept, sweep_to_impact};
 pub(crate) use query::{per_area, query};
+pub use side::Side;
 
 use crate::geometry::simd::LANES;
 use crate::geometry::{Point, Stamp};
@@ -83,6 +89,8 @@ pub struct PointShell {
     pub ball_radius: f64,
     /// Sum of the areas, m^2.
     pub total_area: f64,
+    /// How the points push.
+    pub law: ForceLaw,
     /// Patch of each point, below [`PATCHES`].
     pub(crate) patch: Vec<u8>,
     /// Rank of each block of 16 within its level: a level of which k blocks are granted visits those below k.
@@ -103,6 +111,25 @@ const FAR: f32 = 1e9;
 const ROUND_UP: f64 = 1.0 + 1e-6;
 
 impl PointShell {
+    /// The same shell with another force law.
+    #[must_use]
+    pub fn with_law(self, law: ForceLaw) -> Self {
+        Self { law, ..self }
+    }
+
+    /// Points of each level, and how far a place of the surface may be from the nearest of them, m; the last level has all
+    /// points.
+    pub fn levels(&self) -> impl Iterator<Item = (usize, f64)> {
+        self.levels.iter().map(|l| (l.len, l.covering_radius))
+    }
+
+    /// The largest distance from any of these places (tool frame, m) to the nearest point, m. Allocates.
+    pub fn farthest(&self, places: impl Iterator<Item = Point>) -> f64 {
+        let points: Vec<Point> = (0..self.len).map(|i| self.position(i)).collect();
+        let grid = nearest::PointGrid::new(&points, (self.total_area / points.len().max(1) as f64).sqrt());
+        places.filter_map(|p| grid.nearest(&points, &p)).fold(0.0, |far, n| far.max(n.1))
+    }
+
     /// Bytes held on the heap.
     pub fn memory_bytes(&self) -> usize {
         self.memory().map(<[u8]>::len).sum()

@@ -21,8 +21,12 @@
 
 mod again;
 mod ball;
+mod classic;
 mod clear;
+mod impact;
 mod kernel;
+mod near;
+mod segments;
 mod source;
 mod sparse;
 mod sweep;
@@ -30,8 +34,11 @@ mod walk;
 mod weights;
 
 pub use clear::Clearance;
+pub use impact::{Impact, Swept, sweep_to_impact};
+pub(super) use near::{Pushed, place_of, pushed};
+pub use segments::{Segment, Segments};
 
-use super::{Level, PointShell};
+use super::{ForceLaw, Level, Normals, PointShell};
 use crate::contact::stiffness::{positive_part, rotated, symmetric};
 use crate::contact::{Bounds, Budget, Contact, ContactPoint, MAX_POINTS, Material, Query, QueryState};
 use crate::geometry::field::Field;
@@ -79,6 +86,9 @@ pub(crate) fn query(
     let key = [shell.stamp.number(), field.stamp.number()];
     let ask = Ask { q, shell, field, simd: level(), job: job(q, place), relative, key, error, gap };
     let units = if budget.units == 0 { usize::MAX } else { budget.units as usize };
+    if let ForceLaw::Classic { value, shared } = shell.law {
+        return ask.classic(value, shared, units, &budget);
+    }
     if units >= shell.len {
         return ask.whole(units, 0.0, &budget, state);
     }
@@ -137,11 +147,19 @@ struct Ask<'a> {
 }
 
 impl Ask<'_> {
+    /// From when on the parts along the depth gradient do not matter, if `points` stand for the whole tool.
+    fn enough(&self, points: f64) -> Enough {
+        match self.shell.law {
+            ForceLaw::Pressure(Normals::Field) => Enough::NEVER,
+            _ => Enough::of(cell(self.shell, points)),
+        }
+    }
+
     /// Sums all points that may touch, `may_touch` of them if that was counted; what `units` leaves goes into the search
     /// for the nearest point as long as nothing touches.
     fn whole(&self, units: usize, may_touch: f64, budget: &Budget<'_>, state: &mut QueryState) -> Contact {
         let shell = self.shell;
-        let enough = Enough::of(cell(shell, shell.len as f64));
+        let enough = self.enough(shell.len as f64);
         let mut sums = Sums::new(enough);
         let passed = || budget.deadline.is_some_and(|d| d.passed());
         state.clear.advance(self.key, &self.relative, &shell.ball_centre, shell.ball_radius);
@@ -203,7 +221,7 @@ impl Ask<'_> {
             t: weights.t as f32,
             partial: weights.partial,
         };
-        let mut sums = Sums::new(Enough::of(cell(shell, plan.granted)));
+        let mut sums = Sums::new(self.enough(plan.granted));
         let end = weights.last_block();
         let walked = walk(self.simd, &self.job, &from, end, units as usize, passed, &mut sums);
         // Points that were visited or cannot matter.
@@ -329,7 +347,10 @@ fn respond(
     let wrench = |i: usize| Wrench { force: triple(i), torque: triple(i + 3) };
     let cell = cell(shell, points);
     let sampling = Sampling { points: total(AREA) / cell, depth: contact.depth / cell.sqrt() };
-    let (settled, along) = settled(&wrench(0), &wrench(ALONG), total(ALONG + 6), &sampling);
+    let (settled, along) = match shell.law {
+        ForceLaw::Pressure(Normals::Field) => (wrench(ALONG), 1.0),
+        _ => settled(&wrench(0), &wrench(ALONG), total(ALONG + 6), &sampling),
+    };
     contact.wrench = Wrench { force: rotation * settled.force, torque: rotation * settled.torque };
 
     // -d(wrench)/d(displacement) of the elastic part: moving by (v, w) deepens a point by g.v + (r x g).w and turns
@@ -382,24 +403,41 @@ fn list_points(
         if chosen[..n].iter().any(|c| (c - place).norm_squared() < apart * apart) {
             continue;
         }
-        let position = q.tool_pose * place;
-        let normal = q.tool_pose.rotation * Vec3::new(at(&shell.nx), at(&shell.ny), at(&shell.nz));
-        let (_, gradient) = field.depth_gradient(&q.object_pose.inverse_transform_point(&position));
-        let gradient = q.object_pose.rotation * gradient;
-        let faces = normal.dot(&gradient);
-        // Of the faces that meet at a corner or edge, those across the object's surface do not push.
-        if faces.abs() < LEAST_PUSH {
-            continue;
-        }
+        let Some(mut point) = contact_point(q, shell, field, id, f64::from(depth), along) else { continue };
+        point.area = weights.area(shell, i) * factor;
         chosen[n] = place;
-        contact.points[n] = ContactPoint {
-            position: position.coords,
-            normal: (normal + (gradient * faces - normal) * along).normalize(),
-            depth: f64::from(depth),
-            area: weights.area(shell, i) * factor,
-            id,
-        };
+        contact.points[n] = point;
         n += 1;
     }
     contact.n_points = n as u8;
+}
+
+/// Point `id` of the shell, so deep (m), with a normal that is `along` (0..=1) the depth gradient's and else the shell's.
+/// `None` for a point whose face lies across the object's surface: of the faces that meet at a corner or edge, those do
+/// not push.
+pub(super) fn contact_point(
+    q: &Query<'_>,
+    shell: &PointShell,
+    field: &Field,
+    id: u32,
+    depth: f64,
+    along: f64,
+) -> Option<ContactPoint> {
+    let of = |c: &[f32]| c.get(id as usize).copied().map(f64::from);
+    let place = Point::new(of(&shell.x)?, of(&shell.y)?, of(&shell.z)?);
+    let position = q.tool_pose * place;
+    let normal = q.tool_pose.rotation * Vec3::new(of(&shell.nx)?, of(&shell.ny)?, of(&shell.nz)?);
+    let (_, gradient) = field.depth_gradient(&q.object_pose.inverse_transform_point(&position));
+    let gradient = q.object_pose.rotation * gradient;
+    let faces = normal.dot(&gradient);
+    if faces.abs() < LEAST_PUSH {
+        return None;
+    }
+    Some(ContactPoint {
+        position: position.coords,
+        normal: (normal + (gradient * faces - normal) * along).normalize(),
+        depth,
+        area: of(&shell.area)?,
+        id,
+    })
 }

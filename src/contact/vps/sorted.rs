@@ -9,6 +9,7 @@ use super::{FAR, PATCHES};
 use crate::geometry::Point;
 use crate::geometry::simd::LANES;
 use bytemuck::{Pod, Zeroable, cast_slice};
+use std::ops::Range;
 
 /// Sixteen neighbours, tool frame.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -56,23 +57,43 @@ impl Sorted {
         block * PATCHES / self.blocks.len().max(1)
     }
 
+    /// The clusters of `points` points at a level, as ranges of blocks: the whole at level 1, each split in two from one level
+    /// to the next, down to single blocks.
+    pub(super) fn clusters(points: usize, level: u32) -> Vec<Range<usize>> {
+        let mut out: Vec<Range<usize>> = std::iter::once(0..points).collect();
+        for _ in 1..level {
+            let halves = |r: &Range<usize>| match middle(r.len()) {
+                Some(left) => vec![r.start..r.start + left, r.start + left..r.end],
+                None => vec![r.clone()],
+            };
+            let next: Vec<_> = out.iter().flat_map(halves).collect();
+            if next.len() == out.len() {
+                break;
+            }
+            out = next;
+        }
+        out.into_iter().map(|r| r.start / LANES..r.end.div_ceil(LANES)).collect()
+    }
+
     pub(super) fn memory(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::once(cast_slice(&self.blocks)).chain(self.tree.memory())
     }
 }
 
+/// Where a row of more than sixteen points is split: halves, whole units of 4096, 256 or 16 to the left.
+fn middle(n: usize) -> Option<usize> {
+    let unit = [LANES * LANES * LANES, LANES * LANES, LANES].into_iter().find(|&u| n > u)?;
+    Some((n / 2).next_multiple_of(unit).min((n - 1) / unit * unit))
+}
+
 /// Sorts so that each 4096, each 256 and each 16 points in a row lie together: halves along the longest side, whole
 /// units of the size below to the left.
 fn split(points: &[Point], order: &mut [u32]) {
-    let n = order.len();
-    let Some(unit) = [LANES * LANES * LANES, LANES * LANES, LANES].into_iter().find(|&u| n > u) else {
-        return;
-    };
+    let Some(left) = middle(order.len()) else { return };
     let first = points[order[0] as usize];
     let (low, high) =
         order.iter().map(|&i| points[i as usize]).fold((first, first), |(l, h), p| (l.inf(&p), h.sup(&p)));
     let axis = (high - low).imax();
-    let left = (n / 2).next_multiple_of(unit).min((n - 1) / unit * unit);
     order.select_nth_unstable_by(left, |&a, &b| {
         points[a as usize][axis].total_cmp(&points[b as usize][axis]).then(a.cmp(&b))
     });

@@ -57,6 +57,12 @@ impl Tier {
         self.first.len().saturating_sub(1)
     }
 
+    /// No point of a ball is farther than this from the tool's origin, m.
+    pub(super) fn reach(&self, node: usize) -> f64 {
+        let of = |c: &[f32]| c.get(node).copied().map_or(f64::INFINITY, f64::from);
+        Point::new(of(&self.x), of(&self.y), of(&self.z)).coords.norm() + of(&self.radius)
+    }
+
     /// Children of a ball.
     pub(super) fn children(&self, node: usize) -> Range<usize> {
         match (self.first.get(node), self.first.get(node + 1)) {

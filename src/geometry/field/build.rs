@@ -104,10 +104,29 @@ pub enum FieldError {
         /// The limit, bytes.
         limit: u64,
     },
+    /// A wall or gap is too thin for the grid, and a finer grid too large.
+    #[error(
+        "a wall or gap of {width} m spans {cells:.2} cells and may be lost; the {} m cells that would hold it need {bytes} bytes, \
+         more than the limit of {limit} bytes",
+        width / THIN_CELLS
+    )]
+    TooThin {
+        /// Width of the thinnest, m.
+        width: f64,
+        /// The same in cells.
+        cells: f64,
+        /// Bytes of a field that holds it.
+        bytes: u64,
+        /// The limit, bytes.
+        limit: u64,
+    },
     /// A parameter makes no sense.
     #[error("{0}")]
     Parameter(String),
 }
+
+/// Walls and gaps of fewer cells than this may be lost or filled in.
+pub const THIN_CELLS: f64 = 2.0;
 
 /// Version of the build: raised whenever the same mesh and parameters give another field, so that cached fields of older
 /// versions are not taken for today's.
@@ -168,6 +187,39 @@ pub fn build(
         winding_tests: counts.winding,
     };
     Ok((field, report))
+}
+
+/// As [`build`], but a field in which every wall and gap spans at least [`THIN_CELLS`] cells: where the cells of `params` are
+/// too large for that, with smaller ones. For tools that must not pass through thin sheets. Not real-time safe.
+///
+/// # Errors
+/// As [`build`], and [`FieldError::TooThin`] where such a field may exceed `limit` bytes.
+///
+/// # Panics
+/// As [`build`].
+pub fn build_holding(
+    mesh: &TriMesh,
+    params: &FieldParams,
+    limit: u64,
+    progress: &dyn Progress,
+) -> Result<(Field, FieldReport), FieldError> {
+    let mut params = *params;
+    loop {
+        let (field, report) = build(mesh, &params, progress)?;
+        let cells = report.thinnest_cells.min(report.narrowest_gap_cells);
+        if cells >= THIN_CELLS {
+            return Ok((field, report));
+        }
+        // A little finer, as the width is known to single precision. Each round at least so much, so that it ends.
+        let width = cells * field.cell;
+        let cell = (width / THIN_CELLS * 0.999).min(0.9 * field.cell);
+        params.resolution = Resolution::Cell(cell);
+        let size = mesh.bounds().map(|(lo, hi)| hi - lo).ok_or(FieldError::Empty)?;
+        let bytes = needs(&size, mesh.triangles.len(), &params).field;
+        if !(cell > 0.0) || bytes > limit.min(MAX_BYTES) {
+            return Err(FieldError::TooThin { width, cells, bytes, limit });
+        }
+    }
 }
 
 /// What the passes over the nodes read.

@@ -6,6 +6,7 @@
 pub(crate) mod block;
 pub(crate) mod bricks;
 pub mod build;
+mod cubic;
 mod pages;
 pub mod sample;
 mod storage;

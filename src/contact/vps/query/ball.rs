@@ -30,6 +30,8 @@ pub(super) struct Place<'a> {
     rounding: f32,
     /// Largest change of the field over the distance.
     steep: f32,
+    /// How much farther than they are now points count as lying, m.
+    reach: f32,
 }
 
 impl<'a> Place<'a> {
@@ -51,7 +53,13 @@ impl<'a> Place<'a> {
             margin: f(2.0 * (error - 0.75f64.sqrt() * field.cell) + rounding),
             rounding: f(rounding + f64::from(field.scale)),
             steep: f(3f64.sqrt() * (1.01 + (f64::from(field.scale) + 2.0 * field.coarse_error()) * per_cell)),
+            reach: 0.0,
         })
+    }
+
+    /// For what may touch once each point has gone so far (m) in any direction.
+    pub(super) fn reaching(self, reach: f64) -> Self {
+        Self { reach: (reach as f32).next_up(), ..self }
     }
 
     /// Grid coordinates of points of the tool.
@@ -62,6 +70,18 @@ impl<'a> Place<'a> {
             affine(s, [m[0], m[1], m[2]], r, self.offset[0]),
             affine(s, [m[3], m[4], m[5]], r, self.offset[1]),
             affine(s, [m[6], m[7], m[8]], r, self.offset[2]),
+        ]
+    }
+
+    /// A gradient along the grid's axes (m a cell, [`Cells::gradient`]) in the tool's frame, m/m: by the transpose of the map
+    /// to the grid.
+    #[inline(always)]
+    pub(super) fn gradient<S: Simd>(&self, s: S, along: [S::F; 3]) -> [S::F; 3] {
+        let t = &self.to_grid;
+        [
+            combine(s, [t[0], t[3], t[6]], along),
+            combine(s, [t[1], t[4], t[7]], along),
+            combine(s, [t[2], t[5], t[8]], along),
         ]
     }
 
@@ -88,6 +108,7 @@ impl<'a> Place<'a> {
     /// box's face, b^2 + o^2 >= r^2 + k >= s^2 + o^2 + k, so b >= sqrt(s^2 + k), which is what the face's place allows.
     #[inline(always)]
     fn rise<S: Simd>(&self, s: S, radius: S::F) -> S::F {
+        let radius = s.add(radius, s.splat(self.reach));
         let near = s.sqrt(s.add(s.mul(radius, radius), s.splat(self.scatter)));
         let steep = s.add(s.mul(radius, s.splat(self.steep)), s.splat(self.rounding));
         s.min(s.add(near, s.splat(self.margin)), steep)

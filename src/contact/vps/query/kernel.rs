@@ -302,12 +302,10 @@ fn press<S: Simd>(
     out: &mut Pressed,
 ) {
     let zero = s.splat(0.0);
-    // Depth gradient in the tool's frame: transpose of the map to the grid.
-    let q = cells.gradient(s);
-    let t = &job.place.to_grid;
-    s.store(combine(s, [t[0], t[3], t[6]], q), &mut out.gradient[0]);
-    s.store(combine(s, [t[1], t[4], t[7]], q), &mut out.gradient[1]);
-    s.store(combine(s, [t[2], t[5], t[8]], q), &mut out.gradient[2]);
+    let gradient = job.place.gradient(s, cells.gradient(s));
+    for axis in 0..3 {
+        s.store(gradient[axis], &mut out.gradient[axis]);
+    }
     let d = s.max(depth, zero);
     let m = cross(s, r, n);
     let elastic = s.mul(s.splat(job.pressure), d);

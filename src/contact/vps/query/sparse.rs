@@ -38,6 +38,9 @@ pub(super) struct Enough {
 }
 
 impl Enough {
+    /// The parts along the depth gradient always matter.
+    pub(super) const NEVER: Self = Self { area: f64::INFINITY, depth: f64::INFINITY };
+
     /// Of points that stand for `cell` m^2 each; a little more than [`settled`] asks for, for rounding.
     pub(super) fn of(cell: f64) -> Self {
         Self { area: 1.001 * FEW[1] * cell, depth: 1.001 * SHALLOW[1] * cell.sqrt() }

@@ -5,6 +5,7 @@ use super::kernel::{Job, Sums, finish_sorted, probe, visit_sorted};
 use crate::contact::vps::sorted::Sorted;
 use crate::contact::vps::tree::{Tier, Tree};
 use crate::geometry::simd::{LANES, SimdLevel};
+use std::ops::Range;
 
 /// Blocks visited between two looks at the clock.
 pub(super) const CHUNK: usize = 64;
@@ -20,17 +21,23 @@ pub(super) struct Sweep {
 }
 
 /// The spans of the children of some balls.
-struct Spans {
+pub(super) struct Spans {
     item: [Span; LANES],
     n: usize,
 }
 
 impl Spans {
     fn of(tier: &Tier, balls: &[u32]) -> Self {
+        Self::within(tier, balls, &(0..usize::MAX))
+    }
+
+    /// Only what of the children lies in `range`.
+    pub(super) fn within(tier: &Tier, balls: &[u32], range: &Range<usize>) -> Self {
         let mut spans = Self { item: [(0, 0); LANES], n: 0 };
         for (item, &ball) in spans.item.iter_mut().zip(balls) {
             let children = tier.children(ball as usize);
-            *item = (children.start as u32, children.len() as u32);
+            let start = children.start.max(range.start);
+            *item = (start as u32, children.end.min(range.end).saturating_sub(start) as u32);
             spans.n += 1;
         }
         spans
@@ -47,7 +54,7 @@ impl Spans {
         spans
     }
 
-    fn get(&self) -> &[Span] {
+    pub(super) fn get(&self) -> &[Span] {
         self.item.get(..self.n).unwrap_or(&[])
     }
 }

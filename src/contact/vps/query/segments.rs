@@ -1,0 +1,183 @@
+//! The segmented traverse: a shell in clusters, each with its own answer (Sagardia, Stouraitis and Lopes e Silva 2014,
+//! section 2.4).
+//!
+//! A physics engine takes few contacts a body and solves them together. Of a tool that touches in several places the
+//! deepest points may all lie in one of them; a contact from each cluster keeps the others. The clusters are those of one
+//! level of a tree over the points, split in two from level to level (the paper's are split in K, of which it usually takes
+//! about 15 clusters).
+
+use super::ball::Place;
+use super::kernel::{ALONG, AREA, Sums, finish_sorted, visit_sorted};
+use super::near::{each_pushing, near};
+use super::sparse::{Enough, Sampling, settled};
+use super::{cell, contact_point, job};
+use crate::contact::vps::sorted::Sorted;
+use crate::contact::vps::{ForceLaw, Normals, PointShell};
+use crate::contact::{ContactPoint, Query, ToolShape};
+use crate::geometry::pose::pose_is_finite;
+use crate::geometry::simd::{LANES, level};
+use crate::geometry::{Vec3, Wrench};
+use std::ops::Range;
+
+/// What one cluster of the shell answers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Segment {
+    /// Force and torque of the cluster's points on the tool about the tool's origin, scene axes; N, N·m. Those of all
+    /// segments add up to the wrench of an unlimited [`crate::contact::query`], to the rounding of f32.
+    pub wrench: Wrench,
+    /// Its deepest point that pushes; `None` when it does not touch.
+    pub deepest: Option<ContactPoint>,
+    /// Surface of the cluster inside the object, m^2.
+    pub pressed: f64,
+}
+
+impl Segment {
+    const NOTHING: Self = Self { wrench: Wrench::ZERO, deepest: None, pressed: 0.0 };
+}
+
+/// A shell cut into clusters, and what each of them answered last.
+///
+/// ```
+/// use hapticd::contact::vps::{PointShell, Segments, ShellParams};
+/// use hapticd::contact::{Material, ObjectShape, Query, ToolShape};
+/// use hapticd::geometry::{Point, Pose, Twist, Vec3, field::Field, shapes};
+/// use std::sync::Arc;
+///
+/// // A cube of 40 mm, a millimetre deep in the floor z < 0.
+/// let shell = PointShell::build(&shapes::cuboid(Vec3::repeat(0.04)), ShellParams::points(4000))?;
+/// let mut segments = Segments::about(&shell, 15);
+/// let floor = Field::from_fn(Point::new(-0.05, -0.05, -0.02), 0.002, [51, 51, 21], |p| -p.z);
+/// let pose = Pose::translation(0.0, 0.0, 0.019);
+/// let answers = segments.update(&Query {
+///     tool: &ToolShape::Shell(Arc::new(shell)),
+///     tool_pose: &pose,
+///     tool_twist: &Twist::ZERO,
+///     object: &ObjectShape::Field(Arc::new(floor)),
+///     object_pose: &Pose::identity(),
+///     object_twist: &Twist::ZERO,
+///     material: &Material { stiffness: 1000.0, reference_area: 1e-4, damping: 0.0 },
+/// });
+/// let deepest = answers.iter().filter_map(|s| s.deepest);
+/// assert!(deepest.clone().count() >= 4);
+/// assert!(deepest.clone().all(|p| (p.depth - 0.001).abs() < 1e-5));
+/// # Ok::<(), hapticd::contact::vps::ShellError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Segments {
+    /// Stamp of the shell.
+    shell: u64,
+    level: u32,
+    blocks: Box<[Range<usize>]>,
+    answers: Box<[Segment]>,
+    /// What each summed before it was settled: along the normals, along the depth gradient.
+    sums: Box<[(Wrench, Wrench)]>,
+}
+
+impl Segments {
+    /// The clusters of `shell` at `level`: 1 is the whole, and from one level to the next each is split in two where it
+    /// is longest, down to sixteen points. Allocates; not for the servo.
+    #[allow(clippy::disallowed_methods, reason = "made beforehand, not in the servo")]
+    pub fn new(shell: &PointShell, level: u32) -> Self {
+        let blocks: Box<[_]> = Sorted::clusters(shell.len, level).into();
+        Self {
+            shell: shell.stamp.number(),
+            level: level.max(1),
+            answers: blocks.iter().map(|_| Segment::NOTHING).collect(),
+            sums: blocks.iter().map(|_| (Wrench::ZERO, Wrench::ZERO)).collect(),
+            blocks,
+        }
+    }
+
+    /// Of the level with about `count` clusters. Allocates; not for the servo.
+    pub fn about(shell: &PointShell, count: usize) -> Self {
+        Self::new(shell, 1 + (count.max(1) as f64).log2().round() as u32)
+    }
+
+    /// The level.
+    pub fn level(&self) -> u32 {
+        self.level
+    }
+
+    /// The answers of the last [`Segments::update`], one for each cluster. Real-time safe.
+    pub fn answers(&self) -> &[Segment] {
+        &self.answers
+    }
+
+    /// Indices of the points of cluster `i` in the shell.
+    pub fn points<'a>(&self, shell: &'a PointShell, i: usize) -> impl Iterator<Item = u32> + use<'a> {
+        let blocks = self.blocks.get(i).cloned().unwrap_or(0..0);
+        let first = blocks.start * LANES;
+        let end = (blocks.end * LANES).min(shell.len);
+        let sorted = shell.sorted.blocks.get(blocks).unwrap_or(&[]);
+        sorted.iter().flat_map(|b| b.id).take(end.saturating_sub(first))
+    }
+
+    /// Answers for each cluster by itself, all points that may touch. Where the tool is no shell, or another one than the
+    /// segments were made of, and for a pose that is not finite, nothing touches. Real-time safe.
+    pub fn update(&mut self, q: &Query<'_>) -> &[Segment] {
+        self.answers.fill(Segment::NOTHING);
+        let ToolShape::Shell(shell) = q.tool else { return &self.answers };
+        let field = q.object.field();
+        let relative = q.object_pose.inv_mul(q.tool_pose);
+        let place = Place::new(field, &relative, shell.bound_radius, field.sample_error());
+        let sound = pose_is_finite(&relative) && q.tool_twist.is_finite() && q.object_twist.is_finite();
+        let Some(place) = place.filter(|_| sound && shell.stamp.number() == self.shell) else {
+            return &self.answers;
+        };
+        let (simd, job) = (level(), job(q, place));
+        let cell = cell(shell, shell.len as f64);
+        // The parts along the gradient are wanted from each: whether they count is known at the end.
+        let (mut normals, mut along, mut size, mut points, mut depth) =
+            (Wrench::ZERO, Wrench::ZERO, 0.0, 0.0, 0.0f64);
+        let mut sums = Sums::new(Enough::NEVER);
+        let mut fresh = true;
+        for ((blocks, answer), kept) in self.blocks.iter().zip(&mut self.answers).zip(&mut self.sums) {
+            *kept = (Wrench::ZERO, Wrench::ZERO);
+            if !fresh {
+                sums = Sums::new(Enough::NEVER);
+            }
+            let mut deepest = (0.0, 0);
+            near(simd, &place, &shell.sorted.tree, blocks, |found| {
+                visit_sorted(simd, &job, &shell.sorted, found, &mut sums, &mut []);
+                each_pushing(simd, &place, &shell.sorted, found, |block, depth| {
+                    for (&depth, &id) in depth.iter().zip(&block.id) {
+                        if depth > deepest.0 {
+                            deepest = (depth, id);
+                        }
+                    }
+                });
+            });
+            fresh = !sums.touched;
+            if fresh {
+                continue;
+            }
+            finish_sorted(simd, &shell.sorted, &mut sums);
+            let total = |i: usize| sums.total.get(i).map_or(0.0, |lanes| lanes.iter().sum::<f64>());
+            let triple = |i: usize| Vec3::new(total(i), total(i + 1), total(i + 2));
+            let wrench = |i: usize| Wrench { force: triple(i), torque: triple(i + 3) };
+            *kept = (wrench(0), wrench(ALONG));
+            normals += kept.0;
+            along += kept.1;
+            size += total(ALONG + 6);
+            points += total(AREA) / cell;
+            answer.pressed = total(AREA);
+            // Its normal is settled below.
+            depth = depth.max(sums.deepest.iter().fold(0.0, |m, &d| m.max(f64::from(d))));
+            answer.deepest = contact_point(q, shell, field, deepest.1, f64::from(deepest.0), 0.0)
+                .filter(|_| deepest.0 > 0.0);
+        }
+        let sampling = Sampling { points, depth: depth / cell.sqrt() };
+        let part = match shell.law {
+            ForceLaw::Pressure(Normals::Field) => 1.0,
+            _ => settled(&normals, &along, size, &sampling).1,
+        };
+        let turn = &q.tool_pose.rotation;
+        for (answer, (normals, along)) in self.answers.iter_mut().zip(&self.sums) {
+            let force = normals.force + (along.force - normals.force) * part;
+            let torque = normals.torque + (along.torque - normals.torque) * part;
+            answer.wrench = Wrench { force: turn * force, torque: turn * torque };
+            answer.deepest = answer.deepest.and_then(|p| contact_point(q, shell, field, p.id, p.depth, part));
+        }
+        &self.answers
+    }
+}

@@ -1,0 +1,197 @@
+//! The force laws beside the default one: the object's normals, and the classic equations point by point.
+
+use super::manifold::{points_of, with};
+use super::*;
+use hapticd::contact::vps::{ForceLaw, Normals, VoxelValue};
+
+fn under(tool: &ToolShape, law: ForceLaw) -> ToolShape {
+    ToolShape::Shell(Arc::new(points_of(tool).clone().with_law(law)))
+}
+
+const CLASSIC: [VoxelValue; 3] =
+    [VoxelValue::Layer, VoxelValue::Scaled { digits: 3 }, VoxelValue::Interpolated];
+
+fn classic(value: VoxelValue) -> ForceLaw {
+    ForceLaw::Classic { value, shared: false }
+}
+
+#[test]
+fn the_objects_normals_push_with_the_volume_below_and_never_along_a_floor() {
+    let law = ForceLaw::Pressure(Normals::Field);
+    let (r, size) = (0.02, 0.04);
+    let ball = under(&shell(&shapes::icosphere(r, 6), 20_000), law);
+    for h in [0.002, 0.005, 0.02] {
+        let c = ask(&ball, &at(0.0, 0.0, r - h), &floor());
+        close("cap", c.wrench.force.z, PRESSURE * PI * h * h * (3.0 * r - h) / 3.0, 0.01);
+        assert!(c.wrench.force.xy().norm() < 1e-5 * c.wrench.force.z);
+        assert!(c.points[..usize::from(c.n_points)].iter().all(|p| (p.normal - Vec3::z()).norm() < 1e-5));
+    }
+    let cube = under(&shell(&shapes::cuboid(Vec3::repeat(size)), 300), law);
+    for angle in [0.1, 0.5, PI / 4.0] {
+        let h = 4e-3;
+        let lowest = size / 2.0 * (f64::cos(angle) + f64::sin(angle));
+        let f = ask(&cube, &turned(Vec3::x(), angle, 0.0, 0.0, lowest - h), &floor()).wrench.force;
+        assert!(f.z > 0.0 && f.xy().norm() < 1e-5 * f.z, "{f}");
+    }
+    // Under a budget too, at the same scale.
+    let fine = under(&shell(&shapes::torus(0.02, 0.007, 96, 48), 20_000), law);
+    let pose = turned(Vec3::new(1.0, 0.3, 0.0), 0.4, 0.003, 0.001, 0.008);
+    let full = ask(&fine, &pose, &floor()).wrench.force;
+    let budget = Budget { units: 3000, deadline: None };
+    let cut = ask_with(&fine, &pose, &Twist::ZERO, &floor(), &Pose::identity(), &MATERIAL, budget);
+    assert!((cut.wrench.force - full).norm() < 0.05 * full.norm() && cut.wrench.force.xy().norm() < 1e-4);
+}
+
+#[test]
+fn a_face_on_a_floor_of_whole_voxels_presses_each_point_with_the_depth() {
+    let size = 0.04;
+    let cube = shell(&shapes::cuboid(Vec3::repeat(size)), 3000);
+    let points = points_of(&cube);
+    let bottom = (0..points.len).filter(|&i| points.nz[i] > 0.5).count() as f64;
+    for h in [1e-4, 7e-4, 1.3e-3] {
+        for value in CLASSIC {
+            let c = ask(&under(&cube, classic(value)), &at(0.0, 0.0, size / 2.0 - h), &floor());
+            // The floor's nodes lie 2 mm apart: whole layers and whole millimetres are exact, to half a count of the field.
+            close("force", c.wrench.force.z, MATERIAL.stiffness * bottom * h, 2e-6 / h);
+            // Of the others the part of C - P along the normal counts as depth of the points on the sides, too.
+            assert!((c.depth - h).abs() < 1e-6 || value != VoxelValue::Interpolated);
+            assert!(c.depth >= h - 1e-6 && c.touching && c.complete);
+            close("k N", c.stiffness[(2, 2)], MATERIAL.stiffness * bottom, 1e-3);
+            let shared = ForceLaw::Classic { value, shared: true };
+            let less = ask(&under(&cube, shared), &at(0.0, 0.0, size / 2.0 - h), &floor());
+            let pressing = pressing(&cube, value, &at(0.0, 0.0, size / 2.0 - h), &floor()).len() as f64;
+            close("shared", less.wrench.force.z, c.wrench.force.z * 10.0 / pressing, 1e-12);
+        }
+    }
+    // The force is that of the number of points: the default law's is not.
+    let double = shell(&shapes::cuboid(Vec3::repeat(size)), 6000);
+    let f = |tool: &ToolShape, law| {
+        ask(&under(tool, law), &at(0.0, 0.0, size / 2.0 - 1e-3), &floor()).wrench.force.z
+    };
+    let law = classic(VoxelValue::Interpolated);
+    assert!((f(&double, law) / f(&cube, law) - 2.0).abs() < 0.1);
+    close("pressure", f(&double, ForceLaw::default()), f(&cube, ForceLaw::default()), 3e-3);
+}
+
+/// Equations (1), (4) and (5), written again: depth and normal of the points that press.
+fn pressing(
+    tool: &ToolShape,
+    value: VoxelValue,
+    pose: &Pose,
+    object: &ObjectShape,
+) -> Vec<(usize, f64, Vec3)> {
+    let (points, field) = (points_of(tool), object.field());
+    let node = |i: [f64; 3]| field.node(i.map(|x| x as u32));
+    (0..points.len)
+        .filter_map(|i| {
+            let p = pose * points.position(i);
+            let n = pose.rotation * Vec3::new(points.nx[i].into(), points.ny[i].into(), points.nz[i].into());
+            let u: [f64; 3] = [0, 1, 2].map(|a| (p[a] - field.origin[a]) / field.cell);
+            let c = u.map(f64::round);
+            if (0..3).any(|a| c[a] < 0.0 || c[a] > f64::from(field.dims[a] - 1)) {
+                return None;
+            }
+            let e = Vec3::from_fn(|a, _| (c[a] - u[a]) * field.cell);
+            let v = match value {
+                VoxelValue::Layer => n.dot(&e) + (node(c) / field.cell).round() * field.cell,
+                VoxelValue::Scaled { digits } => {
+                    let lambda = 10f64.powi(-i32::from(digits));
+                    n.dot(&e) + (node(c) / lambda).trunc() * lambda
+                }
+                VoxelValue::Interpolated => {
+                    let mut v = node(c);
+                    for a in 0..3 {
+                        let mut alpha = if u[a] >= c[a] { 1.0 } else { -1.0 };
+                        if c[a] + alpha < 0.0 || c[a] + alpha > f64::from(field.dims[a] - 1) {
+                            alpha = -alpha;
+                        }
+                        let mut next = c;
+                        next[a] += alpha;
+                        v += (node(next) - node(c)) / alpha * (u[a] - c[a]);
+                    }
+                    v
+                }
+            };
+            (v > 0.0).then_some((i, v, n))
+        })
+        .collect()
+}
+
+#[test]
+fn the_classic_force_is_that_of_its_equations_over_all_points() {
+    let tools = [
+        shell(&shapes::torus(0.02, 0.007, 96, 48), 3000),
+        shell(&shapes::cuboid(Vec3::new(0.03, 0.01, 0.02)), 799),
+    ];
+    let (mut touched, mut spared) = (0, 0);
+    for k in 0..40u32 {
+        let r = |n: u32| {
+            f64::from((k * 7919 + n * 104_729).wrapping_mul(2_654_435_761) >> 8) / f64::from(1 << 24)
+        };
+        let (tool, object) = (&tools[k as usize % 2], &[round(), floor()][k as usize / 2 % 2]);
+        let axis = Vec3::new(r(1) - 0.5, r(2) - 0.5, r(3) - 0.5);
+        let pose = turned(axis, 6.0 * r(4), 0.03 * (r(5) - 0.5), 0.03 * (r(6) - 0.5), 0.05 * r(7));
+        for value in CLASSIC {
+            let c = ask(&under(tool, classic(value)), &pose, object);
+            let all = pressing(tool, value, &pose, object);
+            let (mut force, mut torque) = (Vec3::zeros(), Vec3::zeros());
+            for (i, v, n) in &all {
+                let f = n * (v * MATERIAL.stiffness);
+                force += f;
+                torque += (pose.rotation * points_of(tool).position(*i).coords).cross(&f);
+            }
+            let size: f64 = all.iter().map(|p| p.1 * MATERIAL.stiffness).sum();
+            assert!((c.wrench.force - force).norm() <= 1e-6 * size + 1e-12, "{k} {value:?} {force}");
+            assert!((c.wrench.torque - torque).norm() <= 1e-8 * size + 1e-12, "{k} {value:?}");
+            assert_eq!(c.touching, !all.is_empty(), "{k} {value:?}");
+            let deepest = all.iter().map(|p| p.1).fold(0.0, f64::max);
+            assert!((c.depth - deepest).abs() < 1e-9);
+            touched += u32::from(c.touching);
+            spared += u32::from((c.work as usize) < points_of(tool).len);
+            assert!(c.n_points > 0 || !c.touching || all.len() < 3);
+        }
+    }
+    assert!(touched > 40 && spared > 40, "{touched} {spared}");
+}
+
+#[test]
+fn how_far_the_three_values_are_off_and_how_a_budget_cuts() {
+    // A floor that slopes through its voxels.
+    let up = Vec3::new(0.3, -0.5, 0.8).normalize();
+    let slope = Field::from_fn(Point::new(-0.03, -0.03, -0.03), 0.001, [61, 61, 61], |p| -up.dot(&p.coords));
+    let slope = ObjectShape::Field(Arc::new(slope));
+    let cube = shell(&shapes::cuboid(Vec3::repeat(0.02)), 2000);
+    let turn = UnitQuaternion::rotation_between(&Vec3::z(), &up).expect("not opposite");
+    let h = 2e-3;
+    let pose = Pose::from_parts((up * (0.01 - h)).into(), turn);
+    let bottom = (0..2000).filter(|&i| points_of(&cube).nz[i] > 0.5).count() as f64;
+    // Linear: the interpolated value is exact but for the field's counts. The others are off by what rounding takes. (The
+    // points on the sides push across.)
+    for (value, off) in [
+        (VoxelValue::Interpolated, 4e-6),
+        (VoxelValue::Scaled { digits: 3 }, 1e-3),
+        (VoxelValue::Scaled { digits: 5 }, 1.2e-5),
+        (VoxelValue::Layer, 0.5e-3 + 2e-6),
+    ] {
+        let c = ask(&under(&cube, classic(value)), &pose, &slope);
+        let mean = c.wrench.force.dot(&up) / (MATERIAL.stiffness * bottom);
+        assert!((mean - h).abs() <= off, "{value:?}: {mean} instead of {h}");
+        assert!(c.depth_bounds.is_some_and(|b| b.lower <= h && h <= b.upper));
+    }
+    // A smaller budget: a prefix of the shell, so a smaller force; said so.
+    let law = classic(VoxelValue::Interpolated);
+    let tool = under(&cube, law);
+    let full = ask(&tool, &pose, &slope);
+    let budget = Budget { units: 1000, deadline: None };
+    let cut = ask_with(&tool, &pose, &Twist::ZERO, &slope, &Pose::identity(), &MATERIAL, budget);
+    assert!(!cut.complete && cut.work <= 1000 && full.complete);
+    let part = f64::from(cut.work) / 2000.0;
+    assert!((cut.wrench.force.norm() / full.wrench.force.norm() - part).abs() < 0.15 * part);
+    for bad in [f64::NAN, f64::INFINITY, -1.0] {
+        let material = Material { stiffness: bad, reference_area: bad, damping: bad };
+        let q = |q: &Query<'_>| {
+            query(&Query { material: &material, ..*q }, Budget::UNLIMITED, &mut QueryState::default())
+        };
+        assert_eq!(with(&tool, &pose, &slope, q).wrench.force, Vec3::zeros());
+    }
+}
