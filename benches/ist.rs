@@ -4,23 +4,20 @@
 //! million spheres; prints medians and minima beside a reference load (a fixed chain of dependent operations), fits
 //! the exponent of cost against spheres and draws both into a picture (`ist-cost.png` unless told otherwise).
 
+mod common;
+
+use common::{draw, exponent, reference, timed, torus};
 use hapticd::contact::ist::{IstParams, Solid, SphereTree, cell_for};
-use hapticd::contact::{Budget, Material, ObjectShape, Query, QueryState, ToolShape, query};
+use hapticd::contact::{ObjectShape, ToolShape};
+use hapticd::geometry::TriMesh;
 use hapticd::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use hapticd::geometry::import::{Format, ImportOptions, import};
-use hapticd::geometry::{Pose, TriMesh, Twist, Vec3, shapes};
-use nalgebra::{Translation3, UnitQuaternion};
-use plotters::prelude::*;
-use std::hint::black_box;
+use plotters::style::RGBColor;
 use std::sync::Arc;
 use std::time::Instant;
 
 const COUNTS: [u32; 6] = [1_000, 4_000, 16_000, 64_000, 250_000, 1_000_000];
 const QUERIES: usize = 400;
-
-fn torus() -> TriMesh {
-    shapes::torus(0.06, 0.02, 128, 64)
-}
 
 /// Each triangle split in four in its own plane, so often: the same shape.
 fn refined(mesh: &TriMesh, times: u32) -> TriMesh {
@@ -49,31 +46,6 @@ fn refined(mesh: &TriMesh, times: u32) -> TriMesh {
     mesh
 }
 
-/// 20,000 dependent multiply-adds, us.
-fn reference() -> f64 {
-    let time = || {
-        let start = Instant::now();
-        let mut x = black_box(1.0f64);
-        for _ in 0..20_000 {
-            x = x * 0.999_999 + 1e-6;
-        }
-        black_box(x);
-        start.elapsed().as_secs_f64() * 1e6
-    };
-    let mut times: Vec<f64> = (0..50).map(|_| time()).collect();
-    times.sort_by(f64::total_cmp);
-    times[25]
-}
-
-/// A hand's motion, `apart` further from the pressed pose: the rings linked, the one turned by a right angle.
-fn pose(k: usize, apart: f64) -> Pose {
-    let s = k as f64 * 1e-3;
-    Pose::from_parts(
-        Translation3::new(0.081 + apart + 1e-4 * s.sin(), 2e-4 * (1.3 * s).cos(), 1e-4 * (0.7 * s).sin()),
-        UnitQuaternion::from_scaled_axis(Vec3::new(std::f64::consts::FRAC_PI_2, 0.01 * s.cos(), 0.02 * s)),
-    )
-}
-
 struct Cost {
     median_us: f64,
     least_us: f64,
@@ -83,31 +55,14 @@ struct Cost {
 }
 
 fn measure(tool: &ToolShape, object: &ObjectShape, apart: f64) -> Cost {
-    let material = Material { stiffness: 1000.0, reference_area: 1e-4, damping: 2.0 };
-    let mut state = QueryState::default();
-    let mut last = None;
-    let mut times: Vec<f64> = (0..QUERIES)
-        .map(|k| {
-            let tool_pose = pose(k, apart);
-            let q = Query {
-                tool,
-                tool_pose: &tool_pose,
-                tool_twist: &Twist::ZERO,
-                object,
-                object_pose: &Pose::identity(),
-                object_twist: &Twist::ZERO,
-                material: &material,
-            };
-            let start = Instant::now();
-            let c = query(black_box(&q), Budget::UNLIMITED, &mut state);
-            let us = start.elapsed().as_secs_f64() * 1e6;
-            last = Some((c.work, c.volume.unwrap_or(0.0), c.distance));
-            us
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    let (work, volume, distance) = last.unwrap_or((0, 0.0, None));
-    Cost { median_us: times[QUERIES / 2], least_us: times[0], work, volume, distance }
+    let (times, last) = timed(tool, object, apart, QUERIES, false);
+    Cost {
+        median_us: times[QUERIES / 2],
+        least_us: times[0],
+        work: last.work,
+        volume: last.volume.unwrap_or(0.0),
+        distance: last.distance,
+    }
 }
 
 fn bodies(mesh: &TriMesh, spheres: u32) -> (Arc<SphereTree>, ObjectShape, f64, f64) {
@@ -146,47 +101,6 @@ fn row(name: &str, tree: &Arc<SphereTree>, object: &ObjectShape) -> (Cost, Cost)
     (touch, apart)
 }
 
-/// Slope of the straight line through the logarithms.
-fn exponent(points: &[(f64, f64)]) -> f64 {
-    let logs: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
-    let n = logs.len() as f64;
-    let (mx, my) = (logs.iter().map(|p| p.0).sum::<f64>() / n, logs.iter().map(|p| p.1).sum::<f64>() / n);
-    let (xy, xx) =
-        logs.iter().fold((0.0, 0.0), |(xy, xx), (x, y)| (xy + (x - mx) * (y - my), xx + (x - mx).powi(2)));
-    xy / xx
-}
-
-fn draw(file: &str, series: &[(&str, Vec<(f64, f64)>, RGBColor)]) -> Result<(), Box<dyn std::error::Error>> {
-    plotters::style::register_font("sans", FontStyle::Normal, dejavu::sans::regular()).map_err(|_| "font")?;
-    let area = BitMapBackend::new(file, (1000, 700)).into_drawing_area();
-    area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&area)
-        .caption("Cost of a query against spheres: two tori", ("sans", 22))
-        .margin(20)
-        .x_label_area_size(50)
-        .y_label_area_size(70)
-        .build_cartesian_2d((800.0..1.3e6).log_scale(), (0.5..1e4).log_scale())?;
-    chart.configure_mesh().x_desc("spheres").y_desc("µs, least of 400").label_style(("sans", 15)).draw()?;
-    for (name, points, colour) in series {
-        let colour = *colour;
-        let label = format!("{name}: ~ n^{:.2}", exponent(points));
-        chart
-            .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(3)))?
-            .label(label)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(3)));
-        chart.draw_series(points.iter().map(|p| Circle::new(*p, 5, colour.filled())))?;
-    }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .label_font(("sans", 17))
-        .border_style(BLACK)
-        .background_style(WHITE)
-        .draw()?;
-    area.present()?;
-    Ok(())
-}
-
 fn main() {
     let file = std::env::args().skip(1).find(|a| a.ends_with(".png")).unwrap_or("ist-cost.png".to_owned());
     println!("query cost against spheres");
@@ -200,7 +114,7 @@ fn main() {
     }
     println!("volume ~ n^{:.2}, distance ~ n^{:.2}", exponent(&volume), exponent(&distance));
     let (blue, red) = (RGBColor(0, 114, 178), RGBColor(213, 94, 0));
-    match draw(&file, &[("volume", volume, blue), ("distance", distance, red)]) {
+    match draw(&file, "spheres", 1000.0, &[("volume", volume, blue), ("distance", distance, red)]) {
         Ok(()) => println!("drawn into {file}"),
         Err(e) => println!("{file}: {e}"),
     }

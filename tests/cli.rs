@@ -327,6 +327,7 @@ fn outputs_are_never_inputs() {
         "--png",
         &at("cube.stl"),
     ]));
+    refused.push(hapticd(&["inspect", &at("cube.stl"), "--unit", "m", "--vps", "--png", &at("cube.stl")]));
     refused.push(hapticd(&["evaluate", &scene, "--json", &scene]));
     refused.push(hapticd(&[
         "demo",

@@ -1,6 +1,8 @@
 //! `hapticd inspect`: what a mesh file holds, what had to be repaired, how large it is to the hand, what a field costs.
 
 mod ist;
+mod picture;
+mod vps;
 
 use crate::geometry::field::build::{self, FieldParams, Resolution, Silent};
 use crate::geometry::import::{Format, ImportOptions, ImportReport, Unit, import};
@@ -14,6 +16,7 @@ use std::time::Instant;
 
 /// Arguments of `hapticd inspect`.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("built").args(["ist", "vps"]))]
 pub struct Args {
     /// Mesh file: STL, OBJ or PLY
     #[arg(value_name = "FILE")]
@@ -45,8 +48,17 @@ pub struct Args {
     /// Fill it with so many inner spheres and say what that gives and costs
     #[arg(long, value_name = "SPHERES", value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
     pub ist: Option<u32>,
-    /// Draw a cut through the spheres into this PNG file
-    #[arg(long, value_name = "FILE", requires = "ist")]
+    /// Sample it for Voxmap-PointShell and measure shell and field against the mesh
+    #[arg(long, conflicts_with = "ist")]
+    pub vps: bool,
+    /// Points of the shell of --vps
+    #[arg(long, value_name = "N", default_value_t = 10_000, requires = "vps", value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
+    pub points: u32,
+    /// Edge of a cell of the field of --vps, m; without it 128 cells along the longest side
+    #[arg(long, value_name = "M", requires = "vps", value_parser = super::numbers::positive)]
+    pub voxel: Option<f64>,
+    /// Draw a cut through the spheres, or through field and shell, into this PNG file
+    #[arg(long, value_name = "FILE", requires = "built")]
     pub png: Option<PathBuf>,
 }
 
@@ -79,6 +91,8 @@ struct Output<'a> {
     field: Option<FieldEstimate>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ist: Option<ist::Spheres>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vps: Option<vps::Voxmap>,
     /// False when strict mode refuses the mesh.
     accepted: bool,
 }
@@ -138,6 +152,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         workspace_fraction: (size / workspace_m).into(),
         field: (args.cells > 0).then(|| estimate(&imported.mesh, args.cells)).transpose()?,
         ist: args.ist.map(|n| ist::pack(&imported.mesh, n, args.png.as_deref())).transpose()?,
+        vps: args
+            .vps
+            .then(|| vps::measure(&imported.mesh, args.points, args.voxel, args.png.as_deref()))
+            .transpose()?,
         accepted: refusal.is_none(),
         report,
     };
@@ -147,6 +165,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         super::out::text(text(&output))?;
         if let Some(spheres) = &output.ist {
             super::out::line(spheres)?;
+        }
+        if let Some(voxmap) = &output.vps {
+            super::out::line(voxmap)?;
         }
     }
     if let Some(cause) = refusal {
@@ -286,6 +307,7 @@ mod tests {
             workspace_fraction: [2.8, 1.6, 1.6],
             field: None,
             ist: None,
+            vps: None,
             accepted: true,
         };
         let text = text(&output);

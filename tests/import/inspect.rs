@@ -103,3 +103,47 @@ fn mistakes_are_explained() {
         }
     }
 }
+
+#[test]
+fn a_shell_and_a_field_are_measured_and_drawn() {
+    let dir = scene();
+    let args = ["ball.stl", "--unit", "mm", "--cells", "0", "--vps", "--points", "3000", "--voxel", "0.002"];
+    let got = inspect(dir.path(), &[&args[..], &["--png", "cut.png"]].concat());
+    assert!(got.status.success(), "{}", err(&got));
+    let text = out(&got);
+    for part in
+        ["shell:      3000 points", "levels:", "field:      59 x 59 x 59 nodes of 2.0000 mm", "distance:"]
+    {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    let png = std::fs::read(dir.path().join("cut.png")).unwrap();
+    assert!(png.starts_with(b"\x89PNG") && png.len() > 5000, "{}", png.len());
+    let json = inspect(dir.path(), &[&args[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let (shell, field) = (&json["vps"]["shell"], &json["vps"]["field"]);
+    let number = |v: &serde_json::Value| v.as_f64().unwrap();
+    // The ball's area by its triangles, 3000 points; hexagonal packing covers with no less than this.
+    let spacing = number(&shell["spacing_m"]);
+    assert!(
+        (spacing - (4.0 * std::f64::consts::PI * 0.05f64.powi(2) / 3000.0).sqrt()).abs() < 0.01 * spacing
+    );
+    let least = spacing * (2.0 / (3.0 * 3.0f64.sqrt())).sqrt();
+    let (bound, seen) = (number(&shell["covering_radius_m"]), number(&shell["farthest_m"]));
+    assert!(least < bound && seen <= bound && seen > 0.8 * bound, "{least} {seen} {bound}");
+    assert!(number(&shell["area_error"]).abs() < 1e-5);
+    assert_eq!(shell["levels"].as_array().unwrap().last().unwrap()[0], 3000);
+    assert!(number(&field["measured_max_m"]) < number(&field["value_error_m"]));
+    assert!(number(&field["measured_mean_m"]) < 2e-5 && number(&field["bytes_per_cell"]) < 2.2);
+    // A plate thinner than the cells is told.
+    let plate = shapes::cuboid(hapticd::geometry::Vec3::new(40.0, 40.0, 1.0));
+    std::fs::write(dir.path().join("plate.stl"), shapes::write_stl(&plate)).unwrap();
+    let thin =
+        inspect(dir.path(), &["plate.stl", "--unit", "mm", "--cells", "0", "--vps", "--voxel", "0.001"]);
+    assert!(out(&thin).contains("a wall spans 1.00 cells"), "{}", out(&thin));
+    // What belongs to it, alone.
+    for wrong in [&["--points", "5"][..], &["--voxel", "0.1"], &["--png", "x.png"], &["--vps", "--ist", "5"]]
+    {
+        let got = inspect(dir.path(), &[&["ball.stl", "--unit", "mm"], wrong].concat());
+        assert_eq!(got.status.code(), Some(2), "{wrong:?}: {}", out(&got));
+    }
+}

@@ -1,18 +1,15 @@
 //! `hapticd inspect --ist`: the inner spheres of a mesh, in numbers and as a picture.
 
-use crate::cli::plot::draw::must_be_png;
+use super::picture::Cut;
 use crate::cli::progress::Bar;
 use crate::contact::ist::packing::InnerSphere;
 use crate::contact::ist::{IstParams, SphereTree};
-use crate::geometry::TriMesh;
+use crate::geometry::{Point, TriMesh};
 use anyhow::Context as _;
 use plotters::prelude::*;
 use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
-
-/// Width of the picture, pixels.
-const WIDTH: u32 = 1000;
 
 /// What filling a mesh gives and costs.
 #[derive(Clone, Debug, Serialize)]
@@ -86,31 +83,21 @@ pub(super) fn pack(mesh: &TriMesh, spheres: u32, png: Option<&Path>) -> anyhow::
     })
 }
 
-/// Draws the circles in which the spheres meet the plane through the middle of the box, across its shortest side.
+/// Draws the circles in which the spheres meet the cut.
 fn draw(mesh: &TriMesh, spheres: &[InnerSphere], file: &Path) -> anyhow::Result<()> {
-    must_be_png(file)?;
-    let (lo, hi) = mesh.bounds().context("the mesh is empty")?;
-    let size = hi - lo;
-    let across = size.imin();
-    let (u, v) = ((across + 1) % 3, (across + 2) % 3);
-    let middle = 0.5 * (lo[across] + hi[across]);
-    let scale = f64::from(WIDTH - 40) / size[u].max(size[v]);
-    let pixels = |x: f64, axis: usize| ((x - lo[axis]) * scale) as i32 + 20;
-    let height = (size[v] * scale) as u32 + 40;
-    let root =
-        BitMapBackend::new(file, (WIDTH.min((size[u] * scale) as u32 + 40), height)).into_drawing_area();
-    root.fill(&WHITE)?;
+    let cut = Cut::through(mesh)?;
+    let root = cut.open(file)?;
     for s in spheres {
-        let off = f64::from(s.centre[across]) - middle;
+        let off = f64::from(s.centre[cut.across]) - cut.middle;
         let r2 = f64::from(s.radius).powi(2) - off * off;
-        let r = r2.max(0.0).sqrt() * scale;
+        let r = r2.max(0.0).sqrt() * cut.scale;
         if r < 0.5 {
             continue;
         }
         // Darker towards the middle of the sphere.
         let near = 1.0 - off.abs() / f64::from(s.radius);
         let shade = |c: f64| (235.0 - (235.0 - c) * near) as u8;
-        let at = (pixels(f64::from(s.centre[u]), u), height as i32 - pixels(f64::from(s.centre[v]), v));
+        let at = cut.pixel(&Point::from(s.centre.map(f64::from)));
         root.draw(&Circle::new(at, r as i32, RGBColor(shade(70.0), shade(130.0), shade(180.0)).filled()))?;
         root.draw(&Circle::new(at, r as i32, RGBColor(40, 60, 80).stroke_width(1)))?;
     }

@@ -1,0 +1,293 @@
+//! `hapticd inspect --vps`: the shell and the field of a mesh, measured against the mesh itself, and as a picture.
+
+use super::picture::Cut;
+use crate::cli::progress::Bar;
+use crate::contact::vps::{PointShell, ShellParams};
+use crate::geometry::bvh::Bvh;
+use crate::geometry::field::Field;
+use crate::geometry::field::build::{self, FieldParams, Resolution, THIN_CELLS};
+use crate::geometry::winding::Winding;
+use crate::geometry::{Point, TriMesh, Vec3};
+use anyhow::Context as _;
+use plotters::prelude::*;
+use serde::Serialize;
+use std::path::Path;
+use std::time::Instant;
+
+/// Places on the surface at which shell and field are measured.
+const SAMPLES: usize = 100_000;
+/// The field is measured up to so many cells to both sides of the surface.
+const BAND: f64 = 2.0;
+
+/// What a mesh gives as a tool and as an object.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Voxmap {
+    shell: Shell,
+    field: Grid,
+}
+
+/// The mesh as a pointshell.
+#[derive(Clone, Debug, Serialize)]
+struct Shell {
+    points: usize,
+    /// Square root of the area of a point, m.
+    spacing_m: f64,
+    /// No place of the surface is farther from the nearest point, m: a bound.
+    covering_radius_m: f64,
+    /// The farthest of the places measured, m.
+    farthest_m: f64,
+    /// Sum of the points' areas over the mesh's, minus one.
+    area_error: f64,
+    /// Points and covering radius (m) of each level.
+    levels: Vec<(usize, f64)>,
+    memory_bytes: usize,
+    build_s: f64,
+}
+
+/// The mesh as a field.
+#[derive(Clone, Debug, Serialize)]
+struct Grid {
+    cell_m: f64,
+    nodes: [u32; 3],
+    bytes: u64,
+    bytes_per_cell: f64,
+    /// Bound on the error of a node, and of a value between nodes, m.
+    node_error_m: f64,
+    value_error_m: f64,
+    /// Difference from the exact distance within two cells of the surface, m.
+    measured_mean_m: f64,
+    measured_p99_m: f64,
+    measured_max_m: f64,
+    /// Thinnest wall and narrowest gap found, cells; none within 4 cells: null.
+    thinnest_wall_cells: Option<f64>,
+    narrowest_gap_cells: Option<f64>,
+    build_s: f64,
+}
+
+impl std::fmt::Display for Voxmap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (s, g) = (&self.shell, &self.field);
+        writeln!(
+            f,
+            "shell:      {} points {:.4} mm apart; no place farther than {:.4} mm from one ({:.4} mm measured); areas sum to the \
+             mesh's within {:.1e}; {:.2} MB, built in {:.2} s",
+            s.points,
+            1e3 * s.spacing_m,
+            1e3 * s.covering_radius_m,
+            1e3 * s.farthest_m,
+            s.area_error.abs(),
+            s.memory_bytes as f64 / 1e6,
+            s.build_s
+        )?;
+        let levels: Vec<String> = s.levels.iter().map(|(n, r)| format!("{n} ({:.3} mm)", 1e3 * r)).collect();
+        writeln!(f, "levels:     {}", levels.join(", "))?;
+        let [x, y, z] = g.nodes;
+        writeln!(
+            f,
+            "field:      {x} x {y} x {z} nodes of {:.4} mm, {:.2} MB ({:.2} bytes a cell), built in {:.2} s",
+            1e3 * g.cell_m,
+            g.bytes as f64 / 1e6,
+            g.bytes_per_cell,
+            g.build_s
+        )?;
+        write!(
+            f,
+            "distance:   within {BAND} cells of the surface off by {:.5} mm in the mean, p99 {:.5} mm, at most {:.5} mm measured \
+             (bounds: {:.5} mm at nodes, {:.5} mm between them)",
+            1e3 * g.measured_mean_m,
+            1e3 * g.measured_p99_m,
+            1e3 * g.measured_max_m,
+            1e3 * g.node_error_m,
+            1e3 * g.value_error_m
+        )?;
+        for (what, cells) in [("wall", g.thinnest_wall_cells), ("gap", g.narrowest_gap_cells)] {
+            if let Some(cells) = cells.filter(|&c| c < THIN_CELLS) {
+                write!(
+                    f,
+                    "\nthin:       a {what} spans {cells:.2} cells and can be lost; choose a smaller --voxel"
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Builds both, measures and draws them.
+pub(super) fn measure(
+    mesh: &TriMesh,
+    points: u32,
+    voxel: Option<f64>,
+    png: Option<&Path>,
+) -> anyhow::Result<Voxmap> {
+    let started = Instant::now();
+    let shell = PointShell::build(mesh, ShellParams::points(points)).context("no shell was made")?;
+    let shell_s = started.elapsed().as_secs_f64();
+    let resolution = voxel.map_or(FieldParams::default().resolution, Resolution::Cell);
+    let params = FieldParams { resolution, ..FieldParams::default() };
+    let started = Instant::now();
+    let bar = Bar::new("field");
+    let built = build::build(mesh, &params, &bar);
+    bar.finish();
+    let (field, report) = built.context("no field was made")?;
+    let field_s = started.elapsed().as_secs_f64();
+    if let Some(file) = png {
+        draw(mesh, &shell, &field, file).with_context(|| format!("{}: not drawn", file.display()))?;
+    }
+    let (area, places) = places(mesh);
+    let (mean, p99, max) = errors(mesh, &field, &places);
+    let cells: f64 = field.dims.iter().map(|&d| f64::from(d - 1)).product();
+    let found = |cells: f64| Some(cells).filter(|c| c.is_finite());
+    Ok(Voxmap {
+        shell: Shell {
+            points: shell.len,
+            spacing_m: (shell.total_area / shell.len as f64).sqrt(),
+            covering_radius_m: shell.covering_radius,
+            farthest_m: shell.farthest(places.iter().map(|p| p.0)),
+            area_error: shell.total_area / area - 1.0,
+            levels: shell.levels().collect(),
+            memory_bytes: shell.memory_bytes(),
+            build_s: shell_s,
+        },
+        field: Grid {
+            cell_m: field.cell,
+            nodes: field.dims,
+            bytes: field.bytes(),
+            bytes_per_cell: field.bytes() as f64 / cells,
+            node_error_m: report.node_error,
+            value_error_m: field.sample_error(),
+            measured_mean_m: mean,
+            measured_p99_m: p99,
+            measured_max_m: max,
+            thinnest_wall_cells: found(report.thinnest_cells),
+            narrowest_gap_cells: found(report.narrowest_gap_cells),
+            build_s: field_s,
+        },
+    })
+}
+
+/// Area of the mesh (m^2), and places spread evenly over it with the outward normal there: a low-discrepancy sequence.
+fn places(mesh: &TriMesh) -> (f64, Vec<(Point, Vec3)>) {
+    let mut area = 0.0;
+    let mut triangles = Vec::with_capacity(mesh.triangles.len());
+    for t in 0..mesh.triangles.len() {
+        let [a, b, c] = mesh.corners(t);
+        let doubled = (b - a).cross(&(c - a));
+        if let Some(normal) = doubled.try_normalize(0.0) {
+            triangles.push((area, [a, b, c], normal));
+            area += 0.5 * doubled.norm();
+        }
+    }
+    let place = |k: usize| {
+        let at = area * (k as f64 + 0.5) / SAMPLES as f64;
+        let (_, [a, b, c], normal) =
+            triangles.get(triangles.partition_point(|t| t.0 <= at).checked_sub(1)?)?;
+        let [mut u, mut v] = spread(k);
+        if u + v > 1.0 {
+            (u, v) = (1.0 - u, 1.0 - v);
+        }
+        Some((a + (b - a) * u + (c - a) * v, *normal))
+    };
+    (area, (0..SAMPLES).filter_map(place).collect())
+}
+
+/// The k-th of evenly spread numbers between 0 and 1 (additive recurrence with powers of the plastic number).
+fn spread(k: usize) -> [f64; 2] {
+    [0.754_877_666_246_692_8, 0.569_840_290_998_053_3].map(|step| (k as f64 * step).fract())
+}
+
+/// Mean, p99 and largest difference of the field from the exact distance about these places, m.
+fn errors(mesh: &TriMesh, field: &Field, places: &[(Point, Vec3)]) -> (f64, f64, f64) {
+    let (bvh, winding) = (Bvh::build(mesh), Winding::build(mesh));
+    let mut off: Vec<f64> = places
+        .iter()
+        .enumerate()
+        .map(|(k, (at, normal))| {
+            let away = BAND * (2.0 * (k as f64 * 0.618_033_988_749_894_8).fract() - 1.0);
+            let p = at + normal * (away * field.cell);
+            let distance = bvh.closest(&p).distance;
+            let depth = if winding.number(&p) > 0.5 { distance } else { -distance };
+            (field.depth(&p) - depth).abs()
+        })
+        .collect();
+    off.sort_unstable_by(f64::total_cmp);
+    let mean = off.iter().sum::<f64>() / off.len().max(1) as f64;
+    let at = |q: f64| off.get((off.len().saturating_sub(1) as f64 * q) as usize).copied().unwrap_or(0.0);
+    (mean, at(0.99), at(1.0))
+}
+
+/// Draws the field in the cut, a line every four cells, and the points near it with their inward normals.
+fn draw(mesh: &TriMesh, shell: &PointShell, field: &Field, file: &Path) -> anyhow::Result<()> {
+    let cut = Cut::through(mesh)?;
+    let root = cut.open(file)?;
+    let deepest = cut.size.0.max(cut.size.1);
+    let reach = 0.25 * f64::from(deepest) / cut.scale;
+    let line = 0.75 / cut.scale;
+    for y in 0..cut.size.1 {
+        for x in 0..cut.size.0 {
+            let depth = field.depth(&cut.point((x, y)));
+            let near = 1.0 - (depth.abs() / reach).min(1.0);
+            let shade = |c: f64| (250.0 - (250.0 - c) * (0.15 + 0.5 * near)) as u8;
+            let [r, g, b] = if depth > 0.0 { [40.0, 110.0, 190.0] } else { [170.0, 170.0, 170.0] };
+            let every = (depth / (4.0 * field.cell)).round() * 4.0 * field.cell;
+            let colour = if depth.abs() < line {
+                RGBColor(20, 30, 45)
+            } else if (depth - every).abs() < 0.5 * line {
+                RGBColor(shade(r) / 8 * 7, shade(g) / 8 * 7, shade(b) / 8 * 7)
+            } else {
+                RGBColor(shade(r), shade(g), shade(b))
+            };
+            root.draw_pixel((x as i32, y as i32), &colour)?;
+        }
+    }
+    let spacing = (shell.total_area / shell.len as f64).sqrt();
+    for i in 0..shell.len {
+        let p = shell.position(i);
+        if (p[cut.across] - cut.middle).abs() > 0.5 * spacing {
+            continue;
+        }
+        let normal = Vec3::new(shell.nx[i].into(), shell.ny[i].into(), shell.nz[i].into());
+        let (from, to) = (cut.pixel(&p), cut.pixel(&(p + normal * (12.0 / cut.scale))));
+        root.draw(&PathElement::new([from, to], RGBColor(213, 94, 0).stroke_width(1)))?;
+        root.draw(&Circle::new(from, 2, RGBColor(213, 94, 0).filled()))?;
+    }
+    root.present()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::shapes;
+
+    #[test]
+    fn a_cube_is_measured_as_what_it_is() {
+        let size = 0.04;
+        let cube = shapes::cuboid(Vec3::repeat(size));
+        let (area, places) = places(&cube);
+        assert!((area / (6.0 * size * size) - 1.0).abs() < 1e-12);
+        assert_eq!(places.len(), SAMPLES);
+        for axis in 0..3 {
+            for sign in [-1.0, 1.0] {
+                // On its face, a sixth of all, in the middle in the mean.
+                let face: Vec<&(Point, Vec3)> = places.iter().filter(|p| p.1[axis] * sign > 0.5).collect();
+                assert!((face.len() as f64 * 6.0 / SAMPLES as f64 - 1.0).abs() < 1e-3);
+                assert!(face.iter().all(|p| (p.0[axis] * sign - size / 2.0).abs() < 1e-12));
+                let mean: Vec3 = face.iter().map(|p| p.0.coords).sum::<Vec3>() / face.len() as f64;
+                assert!((mean - Vec3::ith(axis, sign * size / 2.0)).norm() < 0.01 * size);
+            }
+        }
+        let m = measure(&cube, 2000, Some(0.001), None).expect("a cube");
+        assert!(
+            m.shell.farthest_m <= m.shell.covering_radius_m
+                && m.shell.farthest_m > 0.7 * m.shell.covering_radius_m
+        );
+        assert!(m.shell.area_error.abs() < 1e-5);
+        assert_eq!(m.shell.levels.last().map(|l| l.0), Some(2000));
+        // Faces on nodes: between nodes the value is exact but at edges, where it is off by less than its bound.
+        assert!(
+            m.field.measured_max_m < m.field.value_error_m && m.field.measured_mean_m < 0.05 * m.field.cell_m
+        );
+        assert_eq!(m.field.cell_m, 0.001);
+        assert!((m.field.bytes_per_cell - 2.0).abs() < 0.2, "{}", m.field.bytes_per_cell);
+    }
+}
