@@ -1,6 +1,8 @@
 //! The servo as a whole: the real tick on the virtual clock against devices and scenes, and the proofs that it neither
 //! touches the heap nor the kernel.
 
+#[path = "servo/attached.rs"]
+mod attached;
 #[path = "servo/crash.rs"]
 mod crash;
 #[path = "servo/device.rs"]

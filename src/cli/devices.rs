@@ -1,6 +1,7 @@
 //! `hapticd devices`: what can be opened, with its limits, and what is plugged in.
 
 use super::{exit, out};
+use crate::device::attached::Kind;
 use crate::device::known::{self, Seen};
 use crate::device::profile::{Calibration, Profile, Workspace};
 use crate::device::registry::Registry;
@@ -65,6 +66,7 @@ fn table(profiles: &[&Profile]) -> String {
         "WORKSPACE mm",
         "HOLDS TORQUE",
         "CALIBRATION",
+        "DRIVER",
     ]);
     for p in profiles {
         table.add_row([
@@ -78,6 +80,7 @@ fn table(profiles: &[&Profile]) -> String {
             workspace(&p.workspace),
             hold(p),
             calibration(p).into(),
+            driver(&p.name).unwrap_or("-").into(),
         ]);
     }
     for column in 3..7 {
@@ -86,7 +89,14 @@ fn table(profiles: &[&Profile]) -> String {
         }
     }
     let text = table.lines().map(|l| l.trim_end().to_string()).collect::<Vec<_>>().join("\n");
-    format!("{text}\n\nEvery device is simulated from its profile in this version.")
+    format!(
+        "{text}\n\nEach is simulated unless the configuration says device.driver = \"attached\", which needs a driver."
+    )
+}
+
+/// The driver for the real device of a profile.
+fn driver(profile: &str) -> Option<&'static str> {
+    Kind::of(profile).map(Kind::name)
 }
 
 fn axes(on: &[bool; 6]) -> String {
@@ -94,6 +104,7 @@ fn axes(on: &[bool; 6]) -> String {
     match (count(&on[..3]), count(&on[3..])) {
         (3, 3) => "position, rotation".into(),
         (3, 0) => "position".into(),
+        (0, 0) => "-".into(),
         (p, r) => format!("{p} of position, {r} of rotation"),
     }
 }
@@ -140,12 +151,18 @@ fn seen_text(seen: &[Seen]) -> String {
         let (vendor, product) = (s.known.vendor, s.product);
         let _ = writeln!(
             out,
-            "  {:04x}:{product:04x}  {} ({}) at {}{serial}: seen, driver not in this version",
+            "  {:04x}:{product:04x}  {} ({}) at {}{serial}",
             vendor, s.known.title, s.known.link, s.path
         );
-        if let Some(profile) = s.known.profile {
-            let _ = writeln!(out, "             its simulation is '{profile}'");
-        }
+        let _ = match (s.known.profile, s.known.profile.and_then(driver)) {
+            (Some(profile), Some(_)) => {
+                writeln!(out, "             device.name = \"{profile}\", device.driver = \"attached\"")
+            }
+            (Some(profile), None) => {
+                writeln!(out, "             no driver; its simulation is '{profile}'")
+            }
+            (None, _) => writeln!(out, "             no driver"),
+        };
     }
     out.trim_end().into()
 }
@@ -158,7 +175,7 @@ fn to_json(p: &Profile, with_sources: bool) -> Value {
     let mut value = json!({
         "name": p.name,
         "title": p.title,
-        "driver": "simulated",
+        "driver": driver(&p.name),
         "sensed": p.sensed,
         "actuated": p.actuated,
         "max_force": p.max_force,
@@ -191,7 +208,7 @@ fn seen_json(s: &Seen) -> Value {
         "link": s.known.link,
         "serial": s.serial,
         "path": s.path,
-        "driver": null,
+        "driver": s.known.profile.and_then(driver),
         "profile": s.known.profile,
     })
 }
@@ -236,15 +253,18 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_driver_is_named_as_such() {
+    fn a_plugged_in_device_is_named_with_what_drives_it() {
         let known = *lookup(0x0403, 0xcb48).expect("known");
         let seen = Seen { known, product: 0xcb48, serial: Some("X1".into()), path: "usb 1-2".into() };
         let text = seen_text(std::slice::from_ref(&seen));
-        assert!(
-            text.contains("0403:cb48  Novint Falcon") && text.contains("driver not in this version"),
-            "{text}"
-        );
-        assert_eq!(seen_json(&seen)["driver"], Value::Null);
+        assert!(text.contains("0403:cb48  Novint Falcon") && text.contains("serial X1"), "{text}");
+        assert!(text.contains("device.name = \"novint-falcon\", device.driver = \"attached\""), "{text}");
+        assert_eq!(seen_json(&seen)["driver"], json!("falcon"));
+        let known = *lookup(0x2988, 0x0304).expect("known");
+        let touch = Seen { known, product: 0x0304, serial: None, path: "/dev/hidraw0".into() };
+        let text = seen_text(std::slice::from_ref(&touch));
+        assert!(text.contains("no driver; its simulation is 'phantom-omni'"), "{text}");
+        assert_eq!(seen_json(&touch)["driver"], Value::Null);
         assert!(seen_text(&[]).contains("no known haptic device"));
     }
 }

@@ -3,11 +3,14 @@
 use super::calibrate::{Calibration, calibrate};
 use super::{exit, out, settings};
 use crate::config::Config;
+use crate::config::Driver;
 use crate::control::cpu::{self, Cpus};
 use crate::control::log::Log;
 use crate::control::supervisor::{self, Engine, Outcome, Started};
 use crate::control::throttle::LogThrottle;
 use crate::device::Lifecycle;
+use crate::device::attached::{Attached, Kind};
+use crate::device::io::thread::Scheduling;
 use crate::device::registry::{OpenOptions, Registry};
 use crate::device::simulated::HandScript;
 use crate::geometry::field::build::{FieldParams, Resolution, Silent};
@@ -142,12 +145,7 @@ impl Local {
         };
         let name = &config.device.name;
         registry.profile(name).context("device.name")?;
-        if let Some(serial) = &config.device.serial {
-            anyhow::bail!(
-                "device.serial: '{name}' is simulated in this version and has no serial number, so '{serial}' names \
-                 nothing; leave it empty"
-            );
-        }
+        check_device(&config.device)?;
         let budget = Some(config.servo.budget_units).filter(|n| *n > 0);
         Ok(Self { config: config.clone(), registry, hand, budget })
     }
@@ -172,6 +170,35 @@ impl Local {
             measured.unwrap_or(assumed).units(budget_us)
         })
     }
+}
+
+/// Keys that say nothing for the kind of device that is meant are refused: whoever set them expects something of them.
+fn check_device(device: &crate::config::Device) -> anyhow::Result<()> {
+    let name = &device.name;
+    if device.driver == Driver::Attached {
+        anyhow::ensure!(
+            Kind::of(name).is_some(),
+            "device.driver: there is no driver for '{name}', only its simulation; `hapticd devices` shows which have one"
+        );
+        let simulated = [("hand", &device.hand), ("probe", &device.probe)];
+        if let Some((key, _)) = simulated.iter().find(|(_, path)| path.is_some()) {
+            anyhow::bail!(
+                "device.{key}: belongs to a simulated device; leave it empty with device.driver = \"attached\""
+            );
+        }
+        return Ok(());
+    }
+    if let Some(serial) = &device.serial {
+        anyhow::bail!(
+            "device.serial: a simulated device has no serial number, so '{serial}' names nothing; leave it empty, or set \
+             device.driver = \"attached\""
+        );
+    }
+    anyhow::ensure!(
+        device.firmware.is_none(),
+        "device.firmware: a simulated device takes no firmware; leave it empty, or set device.driver = \"attached\""
+    );
+    Ok(())
 }
 
 /// Work units a microsecond where calibration fails: slow, so that ticks stay short.
@@ -217,7 +244,16 @@ fn reference_scene() -> Option<Snapshot> {
 
 impl Engine for Local {
     fn start(&mut self, cpus: &Cpus) -> Result<Started, String> {
+        let d = &self.config.device;
+        let attached = (d.driver == Driver::Attached).then(|| Attached {
+            serial: d.serial.clone(),
+            firmware: d.firmware.clone(),
+            // Before the servo on the servo's CPU: a handover between them wakes no other.
+            scheduling: Scheduling { priority: self.config.servo.priority + 1, cpu: Some(cpus.servo) },
+        });
+        let simulated = attached.is_none();
         let options = OpenOptions {
+            attached,
             hand: self.hand.clone(),
             seed: Some(self.config.device.seed),
             probe_path: self.config.device.probe.clone(),
@@ -226,7 +262,8 @@ impl Engine for Local {
         let budget_units = self.budget(cpus);
         let name = self.config.device.name.clone();
         let mut device = self.registry.open(&name, &options).map_err(|e| e.to_string())?;
-        if device.lifecycle() == Lifecycle::Uncalibrated {
+        // Nobody knows where the tool of a real one is: its user calibrates it.
+        if simulated && device.lifecycle() == Lifecycle::Uncalibrated {
             device.calibrate().map_err(|e| e.to_string())?;
         }
         let config = ServoConfig { budget_units, ..settings::servo(&self.config) };

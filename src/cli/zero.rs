@@ -1,11 +1,12 @@
 //! `hapticd zero`: command zero force to every configured device, whatever became of the daemon.
 //!
-//! `ExecStopPost=` runs it after each stop, clean or not. A simulated device lives in the daemon's process and is
+//! `ExecStopPost=` runs it after each stop, clean or not. An attached device is opened and told zero. A simulated device lives in the daemon's process and is
 //! gone with it; what another process can still see is its probe page, which gets the zero. Exit code: 0 when the
 //! force is known to be zero, 1 otherwise.
 
 use super::exit;
-use crate::config::Config;
+use crate::config::{Config, Device as DeviceConfig, Driver};
+use crate::device::attached::{self, Attached, Zeroed};
 use crate::device::registry::Registry;
 use crate::device::simulated::Probe;
 use crate::geometry::pose::Wrench;
@@ -42,7 +43,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let name = &config.device.name;
     registry.profile(name)?;
-    // Every device of this version is simulated.
+    if config.device.driver == Driver::Attached {
+        return attached(&registry, &config.device, args.dry_run);
+    }
     match &config.device.probe {
         None => {
             tell(format_args!(
@@ -51,6 +54,34 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Ok(exit::OK)
         }
         Some(path) => page(name, path, args.dry_run),
+    }
+}
+
+/// A real device is opened, told zero and closed again.
+fn attached(registry: &Registry, device: &DeviceConfig, dry_run: bool) -> anyhow::Result<ExitCode> {
+    let name = &device.name;
+    if dry_run {
+        tell(format_args!("{name}: attached; what its motors get cannot be asked"));
+        return Ok(exit::OK);
+    }
+    let options = Attached { serial: device.serial.clone(), ..Attached::default() };
+    match attached::zero(registry.profile(name)?, &options)? {
+        Zeroed::Commanded(packets) => {
+            tell(format_args!("{name}: zero commanded, {packets} packets taken by the device"));
+            Ok(exit::OK)
+        }
+        Zeroed::NotThere => {
+            tell(format_args!("{name}: not plugged in: nothing to zero"));
+            Ok(exit::OK)
+        }
+        Zeroed::Idle(why) => {
+            tell(format_args!("{name}: holds no force: {why}"));
+            Ok(exit::OK)
+        }
+        Zeroed::Failed(why) => {
+            tell(format_args!("{name}: zero could not be commanded: {why}; keep a hand on the power switch"));
+            Ok(exit::FAILED)
+        }
     }
 }
 

@@ -9,7 +9,7 @@ pub mod source;
 #[cfg(test)]
 mod tests;
 
-pub use sections::{Arming, Cache, Control, Core, Device, Limits, Recordings, Scene, Servo};
+pub use sections::{Arming, Cache, Control, Core, Device, Driver, Limits, Recordings, Scene, Servo};
 pub use source::SourceError;
 
 use source::{Source, Table};

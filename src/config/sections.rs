@@ -9,10 +9,14 @@ use std::path::{Path, PathBuf};
 pub struct Device {
     /// Registry name.
     pub name: String,
+    /// The real device or its simulation.
+    pub driver: Driver,
     /// What it is for.
     pub role: String,
     /// Serial number; `None` takes the only one.
     pub serial: Option<String>,
+    /// Firmware of a Falcon.
+    pub firmware: Option<PathBuf>,
     /// Directory of additional profiles.
     pub profiles: Option<PathBuf>,
     /// Hand script of a simulated device.
@@ -27,8 +31,10 @@ impl Default for Device {
     fn default() -> Self {
         Self {
             name: "ideal-6dof".into(),
+            driver: Driver::Simulated,
             role: "main".into(),
             serial: None,
+            firmware: None,
             profiles: None,
             hand: None,
             seed: 1,
@@ -46,13 +52,33 @@ impl Device {
         }
         Ok(Self {
             name,
+            driver: driver(t)?,
             role: t.or("role", d.role)?,
             serial: text(t, "serial")?,
+            firmware: path(t, "firmware", base)?,
             profiles: path(t, "profiles", base)?,
             hand: path(t, "hand", base)?,
             seed: t.or("seed", d.seed)?,
             probe: path(t, "probe", base)?,
         })
+    }
+}
+
+/// The real device or its simulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Driver {
+    /// Simulated from the profile.
+    #[default]
+    Simulated,
+    /// The device on this machine's bus.
+    Attached,
+}
+
+fn driver(t: &Table<'_>) -> Result<Driver, SourceError> {
+    match t.opt::<String>("driver")?.as_deref() {
+        None | Some("simulated") => Ok(Driver::Simulated),
+        Some("attached") => Ok(Driver::Attached),
+        Some(word) => Err(t.error("driver", format!("'{word}' is neither \"simulated\" nor \"attached\""))),
     }
 }
 

@@ -75,8 +75,12 @@ impl Server {
     pub fn status(&self) -> Status {
         let generation = self.scene.generation();
         let latest = self.bridge.shared.latest().map(|r| names::to_json(&r));
-        let (device, rt, [force, torque, velocity], warnings) =
+        let (device, rt, [force, torque, velocity], mut warnings) =
             self.board.with(|i| (i.device.clone(), i.rt.clone(), i.limits, i.warnings.clone()));
+        let trouble = self.board.counters().map_or_else(String::new, |c| c.device_trouble());
+        if !trouble.is_empty() {
+            warnings.push(format!("device: {trouble}"));
+        }
         Status {
             server: env!("CARGO_PKG_VERSION").into(),
             uptime_s: self.board.start.elapsed().as_secs_f64(),
@@ -121,6 +125,9 @@ impl Server {
             put("adopted", s.adopted.load(Relaxed));
             put("wake_max_ns", s.wake_max_ns.load(Relaxed).max(0).cast_unsigned());
             put("compute_max_ns", s.compute_max_ns.load(Relaxed));
+            for (name, n) in s.io() {
+                put(name, n);
+            }
         }
         out
     }

@@ -1,4 +1,4 @@
-//! USB ids of haptic devices: what is plugged in although this version has no driver for it.
+//! USB ids of haptic devices: what is plugged in, with or without a driver.
 //!
 //! Best effort: nothing here fails, and nothing opens a device.
 
@@ -32,7 +32,7 @@ const fn known(
 }
 
 const fn input_only(vendor: u16, product: Option<u16>, title: &'static str) -> Known {
-    Known { force: false, ..known(vendor, product, title, "USB, HID", None) }
+    Known { force: false, ..known(vendor, product, title, "USB, HID", Some("spacemouse")) }
 }
 
 /// Sources: libnifalcon (Falcon), sawSensablePhantom and Geomagic_Touch_ROS_Drivers (Touch), CHAI3D's
@@ -43,8 +43,14 @@ pub const KNOWN: [Known; 10] = [
     known(0x2988, Some(0x0304), "3D Systems Touch (HID)", "USB, HID", Some("phantom-omni")),
     known(0x2988, None, "3D Systems haptic device", "USB", None),
     known(0x1451, None, "Force Dimension haptic device", "USB, vendor protocol", None),
-    known(0x1234, Some(0x0006), "WoodenHaptics", "USB, HID", None),
-    known(0x16c0, Some(0x0486), "WoodenHaptics or Polhem (Teensy, raw HID)", "USB, HID", None),
+    known(0x1234, Some(0x0006), "WoodenHaptics", "USB, HID", Some("woodenhaptics-v2015")),
+    known(
+        0x16c0,
+        Some(0x0486),
+        "WoodenHaptics or Polhem (Teensy, raw HID)",
+        "USB, HID",
+        Some("woodenhaptics-v2015"),
+    ),
     input_only(0x046d, Some(0xc626), "3Dconnexion SpaceNavigator (input only)"),
     input_only(0x256f, None, "3Dconnexion SpaceMouse (input only)"),
     known(

@@ -130,6 +130,10 @@ pub trait Device: Send {
     }
     /// Commands zero force whatever the state; best effort. Real-time safe.
     fn zero(&mut self, now_ns: u64);
+    /// State and counters of the I/O thread of a device that has one. Not real-time.
+    fn io(&self) -> Option<Arc<io::shared::Shared>> {
+        None
+    }
     /// What reaches the motors when the thread that owns the device has died inside its own code. `None`: nothing does,
     /// and the force stays until the device's own watchdog or `hapticd zero` ends it. Not real-time.
     fn emergency(&self) -> Option<Arc<dyn Emergency>> {

@@ -2,6 +2,7 @@
 //!
 //! The profiles of `devices/` are part of the program; a directory of the user's may replace or add some.
 
+use super::attached::{self, Attached};
 use super::profile::{Profile, ProfileError};
 use super::simulated::{Faults, HandScript, Probe, Setup, SimulatedDevice};
 use super::{Device, DeviceError};
@@ -43,6 +44,8 @@ pub struct OpenOptions {
     pub probe: Option<Arc<Probe>>,
     /// File shared with other processes for the same purpose; used when `probe` is `None`.
     pub probe_path: Option<PathBuf>,
+    /// The real device of this profile instead of its simulation.
+    pub attached: Option<Attached>,
 }
 
 /// What can be opened, in order of name.
@@ -128,11 +131,14 @@ impl Registry {
         found.ok_or_else(|| DeviceError::Unknown { name: name.to_string(), known: self.names().join(", ") })
     }
 
-    /// Opens a device by name. Every device of this version is simulated from its profile.
+    /// Opens a device by name: its simulation, or the real one where the options say so. A real one need not be plugged in.
     ///
     /// # Errors
     /// An unknown name, or what the driver says.
     pub fn open(&self, name: &str, options: &OpenOptions) -> Result<Box<dyn Device>, DeviceError> {
+        if let Some(attached) = &options.attached {
+            return Ok(Box::new(attached::open(self.profile(name)?, attached)?));
+        }
         Ok(Box::new(self.open_simulated(name, options)?))
     }
 

@@ -116,6 +116,8 @@ pub struct Counters {
     pub(super) thread: AtomicI32,
     /// The device's last word, for when that thread has died in its own code.
     pub(super) emergency: OnceLock<Arc<dyn Emergency>>,
+    /// The device's I/O thread, where it has one.
+    pub(super) io: OnceLock<Arc<crate::device::io::shared::Shared>>,
 }
 
 impl Counters {
@@ -158,6 +160,16 @@ impl Counters {
     /// What reaches the motors without the servo, if anything does. Async-signal-safe.
     pub fn emergency(&self) -> Option<&dyn Emergency> {
         self.emergency.get().map(|e| &**e)
+    }
+
+    /// Names and values of the counters of the device's I/O thread; empty where it has none. Not for the servo thread.
+    pub fn io(&self) -> Vec<(&'static str, u64)> {
+        self.io.get().map_or_else(Vec::new, |io| io.stats.list().to_vec())
+    }
+
+    /// Why the device is not there, for people; empty when all is well. Not for the servo thread.
+    pub fn device_trouble(&self) -> String {
+        self.io.get().map_or_else(String::new, |io| io.trouble())
     }
 
     /// True once the servo thread has commanded its last zero and ended.

@@ -196,6 +196,9 @@ pub fn spawn(end: ServoEnd, device: Box<dyn Device>, options: RtOptions) -> io::
     if let Some(last_word) = device.emergency() {
         let _ = counters.emergency.set(last_word);
     }
+    if let Some(io) = device.io() {
+        let _ = counters.io.set(io);
+    }
     let mut report = rt::process(&options);
     let (tell, told) = mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name("servo".into()).stack_size(rt::STACK).spawn(move || {

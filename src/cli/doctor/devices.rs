@@ -1,6 +1,7 @@
 //! Devices: whether their nodes can be opened, and what ends their last torque when nobody commands any more.
 
 use super::check::{Check, Root};
+use crate::device::attached::Kind;
 use crate::device::known::{Known, lookup};
 use crate::device::registry::Registry;
 use nix::unistd::{AccessFlags, access};
@@ -10,7 +11,7 @@ const SHORT_HOLD: f64 = 0.05;
 
 /// Installs the rules that docs/install.md installs.
 pub(super) const UDEV: &str = "sudo cp systemd/72-hapticd.rules /usr/lib/udev/rules.d/ && sudo udevadm control --reload && \
-                               sudo udevadm trigger && sudo usermod -aG plugdev,hapticd $USER, then log in again";
+                               sudo udevadm trigger && sudo usermod -aG hapticd-dev $USER, then log in again";
 
 /// One device found on the bus.
 struct Found {
@@ -22,6 +23,7 @@ struct Found {
 pub fn checks(root: &Root, registry: &Registry, wanted: &[String]) -> Vec<Check> {
     let found = attached(root);
     let mut out = vec![nodes(root, &found)];
+    out.extend(found.iter().map(driver));
     let mut names: Vec<String> = wanted.to_vec();
     names.extend(found.iter().map(|f| f.known.profile.unwrap_or(f.known.title).to_owned()));
     names.sort();
@@ -46,10 +48,43 @@ fn attached(root: &Root) -> Vec<Found> {
         // Without a force there is nothing to check.
         if let Some(known) = lookup(vendor, product).filter(|k| k.force) {
             let (bus, dev) = (number(&device, "busnum"), number(&device, "devnum"));
-            out.push(Found { known, node: format!("/dev/bus/usb/{bus:03}/{dev:03}") });
+            let hid = known.link.contains("HID").then(|| hidraw(root, vendor, product)).flatten();
+            out.push(Found { known, node: hid.unwrap_or_else(|| format!("/dev/bus/usb/{bus:03}/{dev:03}")) });
         }
     }
     out
+}
+
+/// The node that a driver opens for an HID device of these numbers.
+fn hidraw(root: &Root, vendor: u16, product: u16) -> Option<String> {
+    let dir = "/sys/class/hidraw";
+    let wanted = format!(":0000{vendor:04X}:0000{product:04X}");
+    let node = root.list(dir).into_iter().find(|node| {
+        let text = root.read(&format!("{dir}/{node}/device/uevent"));
+        text.is_some_and(|t| t.lines().any(|l| l.starts_with("HID_ID=") && l.ends_with(&wanted)))
+    });
+    node.map(|node| format!("/dev/{node}"))
+}
+
+/// Who drives it, and what it needs.
+fn driver(found: &Found) -> Check {
+    let name = format!("driver {}", found.known.title);
+    let profile = found.known.profile.unwrap_or("");
+    match Kind::of(profile) {
+        Some(kind) => {
+            let more = match kind {
+                Kind::Falcon => {
+                    "; set device.firmware to your firmware file, it is lost when the Falcon is switched off"
+                }
+                Kind::HidHaptic => "; calibrate with its button in the pose of docs/devices.md",
+                Kind::SpaceMouse => "",
+            };
+            let text =
+                format!("{}: device.name = \"{profile}\", device.driver = \"attached\"{more}", kind.name());
+            Check::ok(&name, text)
+        }
+        None => Check::ok(&name, "none in this version, only a simulation"),
+    }
 }
 
 fn nodes(root: &Root, found: &[Found]) -> Check {

@@ -3,20 +3,22 @@
 pub mod hidraw;
 pub mod usb;
 
-use super::DeviceError;
 use super::driver;
 use super::io::front::Front;
 use super::io::link::Connector;
 use super::io::port::Port;
-use super::io::runner::Runner;
+use super::io::runner::{NOT_PLUGGED_IN, Runner};
 use super::io::shared::Shared;
-use super::io::thread::{IoThread, Scheduling};
+use super::io::thread::{IoThread, Scheduling, now_ns};
 use super::profile::Profile;
 use super::wire::boot::MAX_FIRMWARE;
 use super::wire::hid_haptic::Layout;
+use super::{Device, DeviceError, Lifecycle};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 /// How an attached device is found and run.
 #[derive(Clone, Debug, Default)]
@@ -100,6 +102,58 @@ pub fn open(profile: Arc<Profile>, options: &Attached) -> Result<Front, DeviceEr
     let thread = IoThread::start(runner, shared.clone(), options.scheduling)
         .map_err(|e| fail(format!("no thread for its I/O: {e}")))?;
     Ok(Front::new(profile.clone(), shared.clone(), Some(thread), Some(shared)))
+}
+
+/// What became of a last zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Zeroed {
+    /// The device has taken so many packets of zero force.
+    Commanded(u64),
+    /// It is not plugged in.
+    NotThere,
+    /// It cannot push in its present state.
+    Idle(String),
+    /// It could not be told.
+    Failed(String),
+}
+
+/// Packets that must have gone out, and the time for all.
+const ZEROS: u64 = 3;
+const ZERO_TIME: Duration = Duration::from_secs(3);
+
+/// Opens the device, tells it zero force a few times, closes it. Blocks for three seconds at most. Not real-time.
+///
+/// # Errors
+/// As [`open`].
+pub fn zero(profile: Arc<Profile>, options: &Attached) -> Result<Zeroed, DeviceError> {
+    if profile.actuated == [false; 6] {
+        return Ok(Zeroed::Idle("it has no motors".into()));
+    }
+    // Without a firmware: a Falcon that would have to be started gives no force.
+    let mut front = open(profile, &Attached { firmware: None, ..options.clone() })?;
+    let shared = front.shared().clone();
+    let end = Instant::now() + ZERO_TIME;
+    let mut looks = 0;
+    let zeroed = loop {
+        front.zero(now_ns());
+        let (sent, trouble) = (shared.stats.sent.load(Relaxed), shared.trouble());
+        match shared.lifecycle() {
+            Lifecycle::Ready | Lifecycle::Uncalibrated if sent >= ZEROS => break Zeroed::Commanded(sent),
+            Lifecycle::Fault => break Zeroed::Idle(trouble),
+            // It was looked for and is not there.
+            Lifecycle::Absent if trouble == NOT_PLUGGED_IN => looks += 1,
+            _ => {}
+        }
+        if looks > 2 {
+            break Zeroed::NotThere;
+        }
+        if Instant::now() > end {
+            let why = if trouble.is_empty() { "the device does not answer".into() } else { trouble };
+            break Zeroed::Failed(why);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    Ok(zeroed)
 }
 
 /// The firmware's bytes.

@@ -208,6 +208,10 @@ impl Device for Front {
         Some(beat + frames * FRAME_NS)
     }
 
+    fn io(&self) -> Option<Arc<Shared>> {
+        Some(self.shared.clone())
+    }
+
     fn emergency(&self) -> Option<Arc<dyn Emergency>> {
         self.last_word.clone()
     }

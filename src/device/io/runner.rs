@@ -26,6 +26,9 @@ pub const SILENCE_NS: u64 = 100_000_000;
 /// A packet is handed over so long before its frame, ns.
 pub const MARGIN_NS: u64 = 150_000;
 
+/// [`Shared::trouble`] of a device that was looked for and is not there.
+pub const NOT_PLUGGED_IN: &str = "the device is not plugged in";
+
 const MS: u64 = 1_000_000;
 /// Time between two looks for a device that is not there.
 const SEARCH_NS: u64 = 250 * MS;
@@ -136,7 +139,7 @@ impl Runner {
             }
             Err(fault) => {
                 self.shared.set_trouble(match &fault {
-                    OpenFault::NotThere => "the device is not plugged in",
+                    OpenFault::NotThere => NOT_PLUGGED_IN,
                     OpenFault::Trouble(text) => text,
                 });
                 self.shared.set_lifecycle(Lifecycle::Absent);
