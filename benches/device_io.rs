@@ -43,6 +43,7 @@ fn run<G: Gadget + 'static>(what: &str, profile: Arc<Profile>, port: Box<dyn Por
     }
     let wrench = Wrench { force: Vec3::new(0.3, -0.2, 0.25), torque: Vec3::zeros() };
     let (mut times, mut good) = (Vec::with_capacity(TICKS), 0);
+    let (begin, before) = (Instant::now(), shared.stats.list()[0].1);
     for _ in 0..TICKS {
         let begin = Instant::now();
         let now = now_ns();
@@ -52,7 +53,10 @@ fn run<G: Gadget + 'static>(what: &str, profile: Arc<Profile>, port: Box<dyn Por
         good += usize::from(read.is_ok() && written.is_ok());
         std::thread::sleep(Duration::from_micros(900));
     }
+    let rate = (shared.stats.list()[0].1 - before) as f64 / begin.elapsed().as_secs_f64();
     show(&format!("{what} ({good} of {TICKS} ticks read and written)"), times);
+    let us = |share| shared.stats.latency_quantile(share).unwrap_or(0) / 1000;
+    println!("    {rate:.0} samples/s, sense to force median {} us, p99 {} us", us(0.5), us(0.99));
 }
 
 fn main() {

@@ -46,11 +46,14 @@ fn in_the_machine(part: &str) -> bool {
     let share = tempfile::tempdir().expect("a directory");
     let program = std::env::current_exe().expect("this program");
     std::fs::copy(program, share.path().join("vm")).expect("copies");
-    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/72-hapticd.rules");
-    std::fs::copy(rules, share.path().join("72-hapticd.rules")).expect("copies");
+    for file in ["72-hapticd.rules", "hapticd.sysusers"] {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(file);
+        std::fs::copy(from, share.path().join(file)).expect("copies");
+    }
     let script = format!("{PART}={part} /share/vm --exact the_part --include-ignored --nocapture");
     let out = Command::new(tool)
-        .args(["--timeout", "200", "--share"])
+        // One processor: a handover between two waits for the host's scheduler.
+        .args(["--timeout", "200", "--cpus", "1", "--share"])
         .arg(share.path())
         .args(["--", "sh", "-c", &script])
         .output()
@@ -100,6 +103,35 @@ pub fn above_the_driver() {
     let param = libc::sched_param { sched_priority: 60 };
     // SAFETY: `param` is valid for the call; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) };
+}
+
+/// Installs the shipped rules and groups, as docs/install.md does.
+fn install_rules() {
+    let put = |from: &str, dir: &str, name: &str| {
+        std::fs::create_dir_all(dir).expect("a directory");
+        std::fs::copy(format!("/share/{from}"), format!("{dir}/{name}")).expect("copies");
+    };
+    put("hapticd.sysusers", "/etc/sysusers.d", "hapticd.conf");
+    put("72-hapticd.rules", "/etc/udev/rules.d", "72-hapticd.rules");
+    for words in [&["systemd-sysusers"][..], &["udevadm", "control", "--reload"]] {
+        assert!(Command::new(words[0]).args(&words[1..]).status().expect("runs").success(), "{words:?}");
+    }
+}
+
+/// The node comes to belong to the group of the service alone, and to nobody else.
+fn owned_by_the_service(node: &Path) {
+    use std::os::unix::fs::MetadataExt as _;
+    let groups = std::fs::read_to_string("/etc/group").expect("groups");
+    let line = groups.lines().find(|l| l.starts_with("hapticd-dev:")).expect("the group");
+    let fields: Vec<&str> = line.split(':').collect();
+    let gid: u32 = fields[2].parse().expect("a number");
+    assert_eq!(fields[3], "hapticd", "who is in the group");
+    let mut found = (0, 0);
+    wait("the rule", || {
+        found = std::fs::metadata(node).map_or((0, 0), |m| (m.gid(), m.mode() & 0o777));
+        found == (gid, 0o660)
+    });
+    println!("| {} | group hapticd-dev, mode 0660 |", node.display());
 }
 
 fn wait(what: &str, mut until: impl FnMut() -> bool) -> Duration {
@@ -198,6 +230,7 @@ const SCHEDULING: Scheduling = Scheduling { priority: 51, cpu: Some(0) };
 fn hid() {
     modprobe(&["uhid"]);
     let _ = Command::new("modprobe").args(["-a", "hid-generic"]).status();
+    install_rules();
     let profile = Registry::builtin().profile("woodenhaptics-v2015").expect("shipped");
     // Ready in its calibration pose, then down into the floor.
     let hand = HandScript::parse(
@@ -301,10 +334,24 @@ fn attach() -> Child {
 
 fn falcon() {
     modprobe(&["vhci-hcd"]);
+    install_rules();
     let dir = tempfile::tempdir().expect("a directory");
     let firmware: PathBuf = dir.path().join("firmware.bin");
     std::fs::write(&firmware, image()).expect("writes");
     let child = Mutex::new(attach());
+    let sysfs = || -> Option<PathBuf> {
+        let devices = std::fs::read_dir("/sys/bus/usb/devices").ok()?;
+        devices
+            .filter_map(|d| Some(d.ok()?.path()))
+            .find(|d| std::fs::read_to_string(d.join("idProduct")).is_ok_and(|t| t.trim() == "cb48"))
+    };
+    wait("the device", || sysfs().is_some());
+    let at = sysfs().expect("there");
+    let read = |file: &str| std::fs::read_to_string(at.join(file)).expect(file).trim().to_string();
+    let number = |file: &str| read(file).parse::<u32>().expect("a number");
+    let node = format!("/dev/bus/usb/{:03}/{:03}", number("busnum"), number("devnum"));
+    owned_by_the_service(Path::new(&node));
+    assert_eq!(read("power/control"), "on", "it must not fall asleep");
     let profile = Registry::builtin().profile("novint-falcon").expect("shipped");
     let options = Attached { serial: Some("F1".into()), firmware: Some(firmware), scheduling: SCHEDULING };
     let front = attached::open(profile, &options).expect("a driver");

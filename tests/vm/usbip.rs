@@ -153,7 +153,7 @@ fn control(socket: &mut UnixStream, gadget: &mut dyn Gadget, urb: &Urb, setup: &
             gadget.control(now_ns(), request, value);
             Vec::new()
         }
-        (0x00 | 0x01 | 0x02, 1 | 3 | 9 | 11, _) => Vec::new(),
+        (0x00..=0x02, 1 | 3 | 9 | 11, _) => Vec::new(),
         _ => return answer(socket, RET_SUBMIT, urb.seqnum, PIPE, 0, &[]),
     };
     let len = reply.len().min(urb.length);
