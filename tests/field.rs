@@ -2,10 +2,10 @@
 
 mod meshes;
 
-use hapticd::geometry::field::Field;
 use hapticd::geometry::field::build::{
     FieldError, FieldParams, FieldReport, Progress, Resolution, Silent, build,
 };
+use hapticd::geometry::field::{Field, FloatMap, LayerMap};
 use hapticd::geometry::winding::{self, Winding};
 use hapticd::geometry::{Point, TriMesh, Vec3, bvh, shapes};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -401,4 +401,71 @@ fn the_smooth_reading_is_exact_for_quadratics_and_has_a_continuous_gradient() {
     // Curvature 1/r, and as much again and the counts' noise over a cell for the interpolation.
     assert!(smooth < step * (4.0 / radius + 8.0 * f64::from(f.scale) / f.cell.powi(2)), "{smooth}");
     assert!(rough > 20.0 * smooth, "{rough} {smooth}");
+}
+
+/// Every voxel of a grid.
+fn voxels(dims: [u32; 3]) -> impl Iterator<Item = [u32; 3]> {
+    (0..dims.iter().product()).map(move |n| [n % dims[0], n / dims[0] % dims[1], n / (dims[0] * dims[1])])
+}
+
+#[test]
+fn layers_are_counted_from_the_voxels_that_triangles_touch() {
+    // A cube whose faces lie within the fourth voxels from its middle: layers are what is left of the largest coordinate.
+    let cube = shapes::cuboid(Vec3::repeat(0.017));
+    let inside = |p: &Point| 0.0085 - p.coords.amax();
+    let field = Field::from_fn(Point::new(-0.016, -0.016, -0.02), 0.002, [17, 17, 21], inside);
+    let map = LayerMap::new(&cube, &field).unwrap();
+    for at in voxels(map.dims) {
+        let from = [0, 1, 2].map(|a| (i16::try_from(at[a]).unwrap() - [8, 8, 10][a]).abs());
+        assert_eq!(map.layer(at), Some(4 - from.into_iter().max().unwrap()), "{at:?}");
+    }
+    assert_eq!(map.surface_voxels(), 9 * 9 * 9 - 7 * 7 * 7);
+    assert_eq!((map.layer([17, 0, 0]), map.closest([0, 0, 21])), (None, None));
+    assert_eq!(map.depth(&Point::new(0.0009, -0.0009, 0.0039)), Some(0.004));
+    assert_eq!(map.depth(&Point::new(0.0, 0.0, 0.0211)), None);
+    // Any shape: a voxel of layer n has a triangle within n voxels along the axes and none within n - 1.
+    for mesh in [
+        shapes::icosphere(0.02, 4),
+        shapes::torus(0.02, 0.006, 48, 24),
+        shapes::hollow_sphere(0.02, 0.015, 3),
+    ] {
+        let (field, report) = built(&mesh, 40);
+        let (map, floats) = (LayerMap::new(&mesh, &field).unwrap(), FloatMap::new(&mesh, &field));
+        let (mut surface, cell) = (0, field.cell);
+        for at in voxels(map.dims) {
+            let layer = map.layer(at).unwrap();
+            let depth = floats.node(at).unwrap();
+            assert!((depth - field.node(at)).abs() <= report.node_error + 1e-9, "{at:?}");
+            let n = f64::from(layer.abs());
+            let (least, most) = ((n - 0.5).max(0.0) * cell, 3f64.sqrt() * (n + 0.5) * cell);
+            assert!(depth.abs() >= least - 1e-7 && depth.abs() <= most + 1e-7, "{at:?}: {layer} {depth}");
+            assert!(layer == 0 || (layer > 0) == (depth > 0.0), "{at:?}: {layer} {depth}");
+            let centre = field.origin + Vec3::from(at.map(f64::from)) * cell;
+            match map.closest(at) {
+                Some(p) => {
+                    assert!(layer == 0 && ((p - centre).norm() - depth.abs()).abs() < 1e-7, "{at:?}");
+                    surface += 1;
+                }
+                None => assert_ne!(layer, 0, "{at:?}"),
+            }
+            assert_eq!(map.voxel(&(centre + Vec3::repeat(0.49 * cell))), Some(at));
+        }
+        assert_eq!(surface, map.surface_voxels());
+        // Rows are few runs: far less than two bytes a voxel.
+        let per_voxel = map.bytes() as f64 / field.nodes() as f64;
+        println!("layers {per_voxel:.3} bytes a voxel, {surface} surface voxels");
+        assert!(per_voxel < 1.5, "{per_voxel}");
+        // Between nodes as the field's own reading.
+        for k in 0..500u32 {
+            let r = |n: u32| {
+                f64::from(k.wrapping_mul(7919).wrapping_add(n * 104_729).wrapping_mul(2_654_435_761) >> 8)
+            };
+            let p = Point::from(Vec3::new(r(1), r(2), r(3)) / f64::from(1 << 24) * 0.04 - Vec3::repeat(0.02));
+            if let Some(depth) = floats.depth(&p) {
+                assert!((depth - field.depth(&p)).abs() <= report.node_error + 1e-9, "{p}");
+            }
+        }
+        assert_eq!(floats.depth(&Point::new(1.0, 0.0, 0.0)), None);
+        assert_eq!(floats.bytes() as u64, 4 * field.nodes());
+    }
 }

@@ -57,6 +57,9 @@ pub struct Args {
     /// Edge of a cell of the field of --vps, m; without it 128 cells along the longest side
     #[arg(long, value_name = "M", requires = "vps", value_parser = super::numbers::positive)]
     pub voxel: Option<f64>,
+    /// With --vps: the same grid as layers and as floating point too, with bytes a cell and errors
+    #[arg(long, requires = "vps")]
+    pub encodings: bool,
     /// Draw a cut through the spheres, or through field and shell, into this PNG file
     #[arg(long, value_name = "FILE", requires = "built")]
     pub png: Option<PathBuf>,
@@ -154,7 +157,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ist: args.ist.map(|n| ist::pack(&imported.mesh, n, args.png.as_deref())).transpose()?,
         vps: args
             .vps
-            .then(|| vps::measure(&imported.mesh, args.points, args.voxel, args.png.as_deref()))
+            .then(|| {
+                vps::measure(&imported.mesh, args.points, args.voxel, args.encodings, args.png.as_deref())
+            })
             .transpose()?,
         accepted: refusal.is_none(),
         report,

@@ -118,7 +118,7 @@ fn a_shell_and_a_field_are_measured_and_drawn() {
     }
     let png = std::fs::read(dir.path().join("cut.png")).unwrap();
     assert!(png.starts_with(b"\x89PNG") && png.len() > 5000, "{}", png.len());
-    let json = inspect(dir.path(), &[&args[..], &["--json"]].concat());
+    let json = inspect(dir.path(), &[&args[..], &["--json", "--encodings"]].concat());
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     let (shell, field) = (&json["vps"]["shell"], &json["vps"]["field"]);
     let number = |v: &serde_json::Value| v.as_f64().unwrap();
@@ -132,8 +132,18 @@ fn a_shell_and_a_field_are_measured_and_drawn() {
     assert!(least < bound && seen <= bound && seen > 0.8 * bound, "{least} {seen} {bound}");
     assert!(number(&shell["area_error"]).abs() < 1e-5);
     assert_eq!(shell["levels"].as_array().unwrap().last().unwrap()[0], 3000);
-    assert!(number(&field["measured_max_m"]) < number(&field["value_error_m"]));
-    assert!(number(&field["measured_mean_m"]) < 2e-5 && number(&field["bytes_per_cell"]) < 2.2);
+    let measured = &field["measured"];
+    assert!(number(&measured["max_m"]) < number(&field["value_error_m"]));
+    assert!(number(&measured["mean_m"]) < 2e-5 && number(&field["bytes_per_cell"]) < 2.2);
+    let encodings = json["vps"]["encodings"].as_array().unwrap();
+    let mean = |i: usize| number(&encodings[i]["measured"]["mean_m"]);
+    // Layers, their nearest points, integers, the same read smoothly, floating point.
+    assert!(
+        encodings.len() == 5
+            && mean(0) > 10.0 * mean(2)
+            && mean(3) < mean(2)
+            && (mean(4) - mean(2)).abs() < 1e-6
+    );
     // A plate thinner than the cells is told.
     let plate = shapes::cuboid(hapticd::geometry::Vec3::new(40.0, 40.0, 1.0));
     std::fs::write(dir.path().join("plate.stl"), shapes::write_stl(&plate)).unwrap();
@@ -141,8 +151,13 @@ fn a_shell_and_a_field_are_measured_and_drawn() {
         inspect(dir.path(), &["plate.stl", "--unit", "mm", "--cells", "0", "--vps", "--voxel", "0.001"]);
     assert!(out(&thin).contains("a wall spans 1.00 cells"), "{}", out(&thin));
     // What belongs to it, alone.
-    for wrong in [&["--points", "5"][..], &["--voxel", "0.1"], &["--png", "x.png"], &["--vps", "--ist", "5"]]
-    {
+    for wrong in [
+        &["--points", "5"][..],
+        &["--voxel", "0.1"],
+        &["--png", "x.png"],
+        &["--encodings"],
+        &["--vps", "--ist", "5"],
+    ] {
         let got = inspect(dir.path(), &[&["ball.stl", "--unit", "mm"], wrong].concat());
         assert_eq!(got.status.code(), Some(2), "{wrong:?}: {}", out(&got));
     }

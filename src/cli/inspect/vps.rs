@@ -4,8 +4,8 @@ use super::picture::Cut;
 use crate::cli::progress::Bar;
 use crate::contact::vps::{PointShell, ShellParams};
 use crate::geometry::bvh::Bvh;
-use crate::geometry::field::Field;
 use crate::geometry::field::build::{self, FieldParams, Resolution, THIN_CELLS};
+use crate::geometry::field::{Field, FloatMap, LayerMap};
 use crate::geometry::winding::Winding;
 use crate::geometry::{Point, TriMesh, Vec3};
 use anyhow::Context as _;
@@ -24,6 +24,27 @@ const BAND: f64 = 2.0;
 pub(super) struct Voxmap {
     shell: Shell,
     field: Grid,
+    /// Other ways to keep the same grid, where asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    encodings: Vec<Encoding>,
+}
+
+/// One way to keep distances in the grid.
+#[derive(Clone, Debug, Serialize)]
+struct Encoding {
+    name: &'static str,
+    bytes: u64,
+    bytes_per_cell: f64,
+    /// Difference from the exact distance within two cells of the surface.
+    measured: Errors,
+}
+
+/// Sizes of differences, m.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Errors {
+    mean_m: f64,
+    p99_m: f64,
+    max_m: f64,
 }
 
 /// The mesh as a pointshell.
@@ -55,9 +76,7 @@ struct Grid {
     node_error_m: f64,
     value_error_m: f64,
     /// Difference from the exact distance within two cells of the surface, m.
-    measured_mean_m: f64,
-    measured_p99_m: f64,
-    measured_max_m: f64,
+    measured: Errors,
     /// Thinnest wall and narrowest gap found, cells; none within 4 cells: null.
     thinnest_wall_cells: Option<f64>,
     narrowest_gap_cells: Option<f64>,
@@ -94,12 +113,23 @@ impl std::fmt::Display for Voxmap {
             f,
             "distance:   within {BAND} cells of the surface off by {:.5} mm in the mean, p99 {:.5} mm, at most {:.5} mm measured \
              (bounds: {:.5} mm at nodes, {:.5} mm between them)",
-            1e3 * g.measured_mean_m,
-            1e3 * g.measured_p99_m,
-            1e3 * g.measured_max_m,
+            1e3 * g.measured.mean_m,
+            1e3 * g.measured.p99_m,
+            1e3 * g.measured.max_m,
             1e3 * g.node_error_m,
             1e3 * g.value_error_m
         )?;
+        for e in &self.encodings {
+            write!(
+                f,
+                "\nencoding:   {:<22} {:7.3} bytes a cell, off by {:.5} mm in the mean, p99 {:.5} mm, at most {:.5} mm",
+                e.name,
+                e.bytes_per_cell,
+                1e3 * e.measured.mean_m,
+                1e3 * e.measured.p99_m,
+                1e3 * e.measured.max_m
+            )?;
+        }
         for (what, cells) in [("wall", g.thinnest_wall_cells), ("gap", g.narrowest_gap_cells)] {
             if let Some(cells) = cells.filter(|&c| c < THIN_CELLS) {
                 write!(
@@ -117,6 +147,7 @@ pub(super) fn measure(
     mesh: &TriMesh,
     points: u32,
     voxel: Option<f64>,
+    encodings: bool,
     png: Option<&Path>,
 ) -> anyhow::Result<Voxmap> {
     let started = Instant::now();
@@ -134,7 +165,7 @@ pub(super) fn measure(
         draw(mesh, &shell, &field, file).with_context(|| format!("{}: not drawn", file.display()))?;
     }
     let (area, places) = places(mesh);
-    let (mean, p99, max) = errors(mesh, &field, &places);
+    let truth = Truth::new(mesh, field.cell, &places);
     let cells: f64 = field.dims.iter().map(|&d| f64::from(d - 1)).product();
     let found = |cells: f64| Some(cells).filter(|c| c.is_finite());
     Ok(Voxmap {
@@ -155,14 +186,30 @@ pub(super) fn measure(
             bytes_per_cell: field.bytes() as f64 / cells,
             node_error_m: report.node_error,
             value_error_m: field.sample_error(),
-            measured_mean_m: mean,
-            measured_p99_m: p99,
-            measured_max_m: max,
+            measured: truth.errors(|p| Some(field.depth(p))),
             thinnest_wall_cells: found(report.thinnest_cells),
             narrowest_gap_cells: found(report.narrowest_gap_cells),
             build_s: field_s,
         },
+        encodings: if encodings { self::encodings(mesh, &field, &truth)? } else { vec![] },
     })
+}
+
+/// The grid as the papers keep it: layers, scaled integers, floating point.
+fn encodings(mesh: &TriMesh, field: &Field, truth: &Truth) -> anyhow::Result<Vec<Encoding>> {
+    let cells: f64 = field.dims.iter().map(|&d| f64::from(d - 1)).product();
+    let layers = LayerMap::new(mesh, field).map_err(anyhow::Error::msg)?;
+    let floats = FloatMap::new(mesh, field);
+    let one =
+        |name, bytes: u64, measured| Encoding { name, bytes, bytes_per_cell: bytes as f64 / cells, measured };
+    let of_layers = truth.errors(|p| layers.depth(p));
+    Ok(vec![
+        one("layers", layers.bytes() as u64, of_layers),
+        one("layers, closest points", (layers.bytes() + layers.closest_bytes()) as u64, of_layers),
+        one("scaled integers", field.bytes(), truth.errors(|p| Some(field.depth(p)))),
+        one("integers, read cubic", field.bytes(), truth.errors(|p| Some(field.cubic(p).0))),
+        one("floating point", floats.bytes() as u64, truth.errors(|p| floats.depth(p))),
+    ])
 }
 
 /// Area of the mesh (m^2), and places spread evenly over it with the outward normal there: a low-discrepancy sequence.
@@ -195,24 +242,29 @@ fn spread(k: usize) -> [f64; 2] {
     [0.754_877_666_246_692_8, 0.569_840_290_998_053_3].map(|step| (k as f64 * step).fract())
 }
 
-/// Mean, p99 and largest difference of the field from the exact distance about these places, m.
-fn errors(mesh: &TriMesh, field: &Field, places: &[(Point, Vec3)]) -> (f64, f64, f64) {
-    let (bvh, winding) = (Bvh::build(mesh), Winding::build(mesh));
-    let mut off: Vec<f64> = places
-        .iter()
-        .enumerate()
-        .map(|(k, (at, normal))| {
+/// Exact depths about the surface.
+struct Truth(Vec<(Point, f64)>);
+
+impl Truth {
+    /// Up to [`BAND`] cells beside the places.
+    fn new(mesh: &TriMesh, cell: f64, places: &[(Point, Vec3)]) -> Self {
+        let (bvh, winding) = (Bvh::build(mesh), Winding::build(mesh));
+        let beside = |(k, (at, normal)): (usize, &(Point, Vec3))| {
             let away = BAND * (2.0 * (k as f64 * 0.618_033_988_749_894_8).fract() - 1.0);
-            let p = at + normal * (away * field.cell);
+            let p = at + normal * (away * cell);
             let distance = bvh.closest(&p).distance;
-            let depth = if winding.number(&p) > 0.5 { distance } else { -distance };
-            (field.depth(&p) - depth).abs()
-        })
-        .collect();
-    off.sort_unstable_by(f64::total_cmp);
-    let mean = off.iter().sum::<f64>() / off.len().max(1) as f64;
-    let at = |q: f64| off.get((off.len().saturating_sub(1) as f64 * q) as usize).copied().unwrap_or(0.0);
-    (mean, at(0.99), at(1.0))
+            (p, if winding.number(&p) > 0.5 { distance } else { -distance })
+        };
+        Self(places.iter().enumerate().map(beside).collect())
+    }
+
+    /// How far a reading is off where it has an answer.
+    fn errors(&self, read: impl Fn(&Point) -> Option<f64>) -> Errors {
+        let mut off: Vec<f64> = self.0.iter().filter_map(|(p, d)| Some((read(p)? - d).abs())).collect();
+        off.sort_unstable_by(f64::total_cmp);
+        let at = |q: f64| off.get((off.len().saturating_sub(1) as f64 * q) as usize).copied().unwrap_or(0.0);
+        Errors { mean_m: off.iter().sum::<f64>() / off.len().max(1) as f64, p99_m: at(0.99), max_m: at(1.0) }
+    }
 }
 
 /// Draws the field in the cut, a line every four cells, and the points near it with their inward normals.
@@ -276,7 +328,7 @@ mod tests {
                 assert!((mean - Vec3::ith(axis, sign * size / 2.0)).norm() < 0.01 * size);
             }
         }
-        let m = measure(&cube, 2000, Some(0.001), None).expect("a cube");
+        let m = measure(&cube, 2000, Some(0.001), true, None).expect("a cube");
         assert!(
             m.shell.farthest_m <= m.shell.covering_radius_m
                 && m.shell.farthest_m > 0.7 * m.shell.covering_radius_m
@@ -284,9 +336,13 @@ mod tests {
         assert!(m.shell.area_error.abs() < 1e-5);
         assert_eq!(m.shell.levels.last().map(|l| l.0), Some(2000));
         // Faces on nodes: between nodes the value is exact but at edges, where it is off by less than its bound.
-        assert!(
-            m.field.measured_max_m < m.field.value_error_m && m.field.measured_mean_m < 0.05 * m.field.cell_m
-        );
+        let f = &m.field;
+        assert!(f.measured.max_m < f.value_error_m && f.measured.mean_m < 0.05 * f.cell_m);
+        // Layers know the distance to a voxel, the others as well as each other.
+        let of = |name: &str| m.encodings.iter().find(|e| e.name == name).expect("an encoding");
+        let (layers, floats) = (of("layers"), of("floating point"));
+        assert!(layers.measured.max_m < 1.5 * f.cell_m && layers.bytes_per_cell < 1.0);
+        assert!((floats.measured.mean_m - f.measured.mean_m).abs() < 1e-6 && floats.bytes_per_cell > 4.0);
         assert_eq!(m.field.cell_m, 0.001);
         assert!((m.field.bytes_per_cell - 2.0).abs() < 0.2, "{}", m.field.bytes_per_cell);
     }

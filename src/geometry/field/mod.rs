@@ -7,10 +7,14 @@ pub(crate) mod block;
 pub(crate) mod bricks;
 pub mod build;
 mod cubic;
+mod floats;
+mod layers;
 mod pages;
 pub mod sample;
 mod storage;
 
+pub use floats::FloatMap;
+pub use layers::LayerMap;
 pub(crate) use storage::Storage;
 
 use super::{Point, Stamp};
