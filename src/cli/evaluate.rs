@@ -3,6 +3,7 @@
 //! Every pose goes through [`contact::query`], the entry point of the servo's tick, forces and torques included. Only
 //! the query is timed, on one thread, poses in order, first pass.
 
+mod budget;
 mod figures;
 mod path;
 
@@ -25,9 +26,6 @@ use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Poses timed to turn microseconds into work units.
-const CALIBRATION_POSES: usize = 200;
 
 /// Cells along the longest side of the body with the field, unless `--voxel` says otherwise.
 const DEFAULT_CELLS: f64 = 128.0;
@@ -78,7 +76,7 @@ pub struct Args {
     /// Edge of a cell of the other body's field, m; by default its longest side has 128 cells, or what --spheres asks for
     #[arg(long, value_name = "M", value_parser = positive)]
     pub voxel: Option<f64>,
-    /// Time for one query, µs; it is turned into work units by a calibration on the path's own poses
+    /// Time for one query, µs: nine of ten shall keep it. Tried out on the path's own poses, and turned into work units
     #[arg(long, value_name = "U", value_parser = positive)]
     pub budget_us: Option<f64>,
     /// Start each query with an empty memory of the one before
@@ -119,10 +117,11 @@ pub fn report(args: &Args) -> Result<()> {
         let units = match args.budget_us {
             None => 0,
             Some(us) => {
-                let rate = pair.calibrate(&path);
-                let units = (rate * us).clamp(1.0, f64::from(u32::MAX)) as u32;
-                let name = out::word(&path.name);
-                out::note(format_args!("{name}: {rate:.1} work units a µs: {us} µs are {units} units"));
+                let (name, units) = (out::word(&path.name), pair.units_for(&path, us));
+                match units {
+                    0 => out::note(format_args!("{name}: whole queries fit into {us} µs: no limit")),
+                    _ => out::note(format_args!("{name}: {us} µs buy {units} work units")),
+                }
                 units
             }
         };
@@ -291,20 +290,24 @@ impl Pair {
         (answer, us)
     }
 
-    /// Work units a microsecond: the slow tenth over poses spread along the path.
-    fn calibrate(&self, path: &PosePath) -> f64 {
-        let mut state = QueryState::default();
-        let stride = path.poses.len().div_ceil(CALIBRATION_POSES);
-        let mut rates: Vec<f64> = path
-            .poses
-            .iter()
-            .step_by(stride.max(1))
-            .map(|(pose, _)| self.ask(pose, 0, &mut state))
-            .filter(|(answer, us)| answer.work > 0 && *us > 0.0)
-            .map(|(answer, us)| f64::from(answer.work) / us)
-            .collect();
-        rates.sort_by(f64::total_cmp);
-        rates.get(rates.len() / 10).copied().unwrap_or(1.0)
+    /// Work units that a query may spend to keep to `us` µs; 0 = no limit.
+    fn units_for(&self, path: &PosePath, us: f64) -> u32 {
+        budget::units_for(us, |units| {
+            let mut tried = Vec::new();
+            for row in budget::rows(path.poses.len()) {
+                let mut state = QueryState::default();
+                for (i, (pose, _)) in path.poses[row].iter().enumerate() {
+                    if self.cold {
+                        state = QueryState::default();
+                    }
+                    let (answer, us) = self.ask(pose, units, &mut state);
+                    if i > 0 || self.cold {
+                        tried.push((us, answer.work));
+                    }
+                }
+            }
+            tried
+        })
     }
 }
 
