@@ -158,4 +158,13 @@ fn dies(mode: &str, ends: Signal) {
     let plant = Probe::open(&probe).expect("a probe").read();
     assert!(plant.is_zero() && plant.zeros >= 1 && plant.since_zero == 0, "{mode}: {plant:?}\n{said}");
     assert!(said.contains("could not command zero force; it was done in its place"), "{mode}: {said}");
+    if mode == "segv" {
+        // What it wanted, and an instruction of this very program.
+        let (_, rest) = said.split_once("; address 0x0000000000000008 by the instruction 0x").expect(&said);
+        let at = usize::from_str_radix(rest.get(..16).unwrap_or_default(), 16).expect(&said);
+        let program = std::env::current_exe().and_then(std::fs::metadata).expect("a program").len();
+        assert!(at > 0 && at < program as usize, "{said}");
+    } else {
+        assert_eq!(said.contains("; address "), mode == "overflow", "{mode}: {said}");
+    }
 }

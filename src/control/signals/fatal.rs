@@ -53,14 +53,15 @@ pub(super) fn take_mended() -> bool {
     MENDED.swap(false, AcqRel)
 }
 
-extern "C" fn on_fatal(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+extern "C" fn on_fatal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO the kernel passes a whole siginfo; null is looked for all the same.
     let info = unsafe { info.as_ref() };
     let caused = info.is_some_and(|i| i.si_code > 0);
-    // SAFETY: for a SIGBUS that an instruction caused the kernel fills in the address.
-    let address = info.filter(|_| caused && signal == libc::SIGBUS).map(|i| unsafe { i.si_addr() } as usize);
+    let addressed = caused && matches!(signal, libc::SIGBUS | libc::SIGSEGV | libc::SIGILL | libc::SIGFPE);
+    // SAFETY: for these, when an instruction caused them, the kernel fills in the address.
+    let address = info.filter(|_| addressed).map(|i| unsafe { i.si_addr() } as usize);
     let emergency = || reach().and_then(|r| r.counters.emergency());
-    if address.zip(emergency()).is_some_and(|(at, e)| e.mend(at)) {
+    if address.filter(|_| signal == libc::SIGBUS).zip(emergency()).is_some_and(|(at, e)| e.mend(at)) {
         MENDED.store(true, Relaxed);
         super::wake();
         return;
@@ -72,7 +73,7 @@ extern "C" fn on_fatal(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_
     }
     let zero = reach().map_or(Zero::NoForce, |r| last_zero(&r.flags, &r.counters));
     if first {
-        tell(signal, zero);
+        tell(signal, zero, address.map(|at| Place { at, instruction: instruction(context) }));
     }
     let place = usize::from(signal == libc::SIGBUS);
     let known = BEFORE.get().and_then(|b| b.get(place));
@@ -133,8 +134,49 @@ fn last_zero(flags: &Flags, counters: &Counters) -> Zero {
     }
 }
 
+/// Where an instruction failed.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// The address that it wanted.
+    at: usize,
+    /// Its place in the program file, as `addr2line -e hapticd` wants it; 0 where that is not known.
+    instruction: usize,
+}
+
+unsafe extern "C" {
+    /// Where the program begins in memory: a symbol of the linker.
+    static __executable_start: u8;
+}
+
+/// The instruction that the signal found, counted from the program's begin; 0 where that is not known.
+fn instruction(context: *mut libc::c_void) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let start = (&raw const __executable_start) as usize;
+        // SAFETY: with SA_SIGINFO the kernel passes the thread's context; null is looked for all the same.
+        let context = unsafe { context.cast::<libc::ucontext_t>().as_ref() };
+        let at = context.and_then(|c| c.uc_mcontext.gregs.get(libc::REG_RIP as usize));
+        at.map_or(0, |&at| (at as usize).saturating_sub(start))
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = context;
+        0
+    }
+}
+
+/// Hexadecimal digits with their 0x.
+fn hex(value: usize, digits: &mut [u8; 18]) -> &str {
+    *digits = *b"0x0000000000000000";
+    for (i, place) in digits.iter_mut().skip(2).enumerate() {
+        let digit = (value >> (60 - 4 * i) & 15) as u8;
+        *place = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
+    }
+    std::str::from_utf8(digits).unwrap_or("?")
+}
+
 /// One line on stderr, where it takes it at once.
-fn tell(signal: i32, zero: Zero) {
+fn tell(signal: i32, zero: Zero, place: Option<Place>) {
     let what: &str = match signal {
         libc::SIGSEGV => "SIGSEGV: a bug, or broken memory",
         libc::SIGBUS => "SIGBUS: a bug, or memory that is gone",
@@ -155,7 +197,21 @@ fn tell(signal: i32, zero: Zero) {
         Zero::Handler => "the servo could not command zero force; it was done in its place",
         Zero::Nobody => "zero force could not be commanded; run `hapticd zero`",
     };
-    let parts = ["hapticd: ", what, "; ", force, "\n"];
+    let (mut at, mut instruction) = ([0; 18], [0; 18]);
+    let [at, by, instruction] = place.map_or([""; 3], |p| {
+        [hex(p.at, &mut at), " by the instruction ", hex(p.instruction, &mut instruction)]
+    });
+    let parts = [
+        "hapticd: ",
+        what,
+        "; ",
+        force,
+        if by.is_empty() { "" } else { "; address " },
+        at,
+        by,
+        instruction,
+        "\n",
+    ];
     let mut line = [0_u8; 512];
     let mut end = 0;
     for byte in parts.iter().flat_map(|p| p.bytes()) {
@@ -170,6 +226,18 @@ fn tell(signal: i32, zero: Zero) {
     unsafe {
         if libc::poll(&raw mut fd, 1, 0) == 1 && fd.revents & libc::POLLOUT != 0 {
             libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_all_their_digits() {
+        for value in [0, 8, 0xdead_beef, usize::MAX] {
+            assert_eq!(hex(value, &mut [0; 18]), format!("{value:#018x}"));
         }
     }
 }
