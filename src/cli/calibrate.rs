@@ -32,7 +32,6 @@ impl Calibration {
 pub fn calibrate(snapshot: &Snapshot) -> Option<Calibration> {
     let begin = Instant::now();
     let mut rates: Vec<f64> = Vec::new();
-    let mut states: Vec<QueryState> = vec![QueryState::default(); snapshot.objects.len()];
     let mut step = 0u32;
     while begin.elapsed() < TIME || rates.len() < 20 {
         if step > 100_000 || begin.elapsed() > 10 * TIME {
@@ -43,7 +42,7 @@ pub fn calibrate(snapshot: &Snapshot) -> Option<Calibration> {
         step += 1;
         let tool_pose: Pose =
             snapshot.device_in_scene * Pose::translation(0.0, -shift, 0.5 * shift) * snapshot.tool.offset;
-        for (object, state) in snapshot.objects.iter().zip(&mut states) {
+        for object in &snapshot.objects {
             let question = Query {
                 tool: &snapshot.tool.shape,
                 tool_pose: &tool_pose,
@@ -53,8 +52,10 @@ pub fn calibrate(snapshot: &Snapshot) -> Option<Calibration> {
                 object_twist: &Twist::ZERO,
                 material: &object.material,
             };
+            // With nothing remembered it looks at all that may touch: beside that its fixed part is small.
+            let mut state = QueryState::default();
             let start = Instant::now();
-            let contact = query(&question, Budget::UNLIMITED, state);
+            let contact = query(&question, Budget::UNLIMITED, &mut state);
             let us = start.elapsed().as_secs_f64() * 1e6;
             if contact.work > 0 && us > 0.0 {
                 rates.push(f64::from(contact.work) / us);
