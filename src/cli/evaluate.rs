@@ -127,6 +127,7 @@ pub fn report(args: &Args) -> Result<()> {
         };
         let mut micros = Vec::with_capacity(path.poses.len());
         let answers = pair.run(&path, units, |us| micros.push(us));
+        let whole = if units > 0 { pair.run(&path, 0, |_| ()) } else { vec![] };
         let run = figures::Run {
             method: match args.method {
                 Method::Vps => "vps",
@@ -136,6 +137,7 @@ pub fn report(args: &Args) -> Result<()> {
             build_s: pair.build_s,
             memory_bytes: pair.memory_bytes,
             answers: &answers,
+            whole: &whole,
             micros: &micros,
             size: pair.size,
         };
@@ -370,6 +372,8 @@ fn table(all: &[Figures]) -> Table {
         "force ° mean",
         "p99",
         "torque °",
+        "cut % mean",
+        "p99",
         "touch wrong %",
         "bounds broken",
         "width %",
@@ -404,6 +408,8 @@ fn table(all: &[Figures]) -> Table {
                 short(f.force_angle_mean_deg),
                 short(f.force_angle_p99_deg),
                 short(f.torque_angle_mean_deg),
+                percent(f.budget_force_err_mean),
+                percent(f.budget_force_err_p99),
                 short(f.touch_wrong.map(|x| 100.0 * x)),
                 f.bounds_violated.map_or_else(|| "-".into(), |n| n.to_string()),
                 percent(f.bounds_width_mean),

@@ -6,9 +6,13 @@ use std::f64::consts::PI;
 use std::path::{Path, PathBuf};
 
 /// The keys of the JSON object, exactly.
-const KEYS: [&str; 29] = [
+const KEYS: [&str; 33] = [
     "bounds_violated",
     "bounds_width_mean",
+    "budget_force_err_mean",
+    "budget_force_err_p99",
+    "budget_torque_err_mean",
+    "budget_torque_err_p99",
     "build_s",
     "complete",
     "distance_err_max",
@@ -120,6 +124,7 @@ fn figures_of_a_ball_on_a_slab_agree_with_the_closed_forms() {
         "volume_err_max",
         "volume_err_body_mean",
         "torque_angle_mean_deg",
+        "budget_force_err_mean",
     ] {
         assert!(out[absent].is_null(), "{absent}: {}", out[absent]);
     }
@@ -133,6 +138,21 @@ fn figures_of_a_ball_on_a_slab_agree_with_the_closed_forms() {
     let peak = touched.iter().map(|(_, a)| *a).fold(0.0, f64::max);
     let expected = touched.iter().map(|(v, a)| (s * v - a).abs() / peak).sum::<f64>() / touched.len() as f64;
     assert!((number("force_err_mean") - expected).abs() < 0.02, "{} {expected}", number("force_err_mean"));
+}
+
+#[test]
+fn what_a_budget_costs_is_told() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut args = args(vec![ball_on_slab(dir.path(), true)], vec![dir.path().into()]);
+    // In no time one block of points is visited; in an hour all are, and there is nothing to tell.
+    args.budget_us = Some(1e-3);
+    let out = figures(&mut args, dir.path());
+    let (mean, p99) = (out["budget_force_err_mean"].as_f64(), out["budget_force_err_p99"].as_f64());
+    assert!(mean.is_some_and(|e| e > 1e-3 && e < 1.0) && p99 > mean, "{mean:?} {p99:?}");
+    assert!(out["budget_torque_err_mean"].is_number() && out["complete"].as_f64() < Some(1.0), "{out}");
+    args.budget_us = Some(3.6e9);
+    let out = figures(&mut args, dir.path());
+    assert!(out["budget_force_err_mean"].is_null() && out["complete"] == 1.0, "{out}");
 }
 
 #[test]

@@ -61,6 +61,14 @@ pub struct Figures {
     pub force_err_mean: Option<f64>,
     /// The same for torques.
     pub torque_err_mean: Option<f64>,
+    /// |force within the budget - force without one| over the path's peak of the latter; null without a budget.
+    pub budget_force_err_mean: Option<f64>,
+    /// See `budget_force_err_mean`.
+    pub budget_force_err_p99: Option<f64>,
+    /// The same for torques.
+    pub budget_torque_err_mean: Option<f64>,
+    /// See `budget_torque_err_mean`.
+    pub budget_torque_err_p99: Option<f64>,
     /// Fraction of poses whose touching-or-not is wrong.
     pub touch_wrong: Option<f64>,
     /// Poses whose exact answer lies outside the given bounds.
@@ -84,6 +92,8 @@ pub struct Run<'a> {
     pub memory_bytes: usize,
     /// Answers in path order, wrench on the moving body.
     pub answers: &'a [Contact],
+    /// The answers without a budget, where there is one; else empty.
+    pub whole: &'a [Contact],
     /// Time of each query, µs.
     pub micros: &'a [f64],
     /// Bounding size, m.
@@ -129,6 +139,8 @@ pub fn figures(path: &PosePath, run: &Run<'_>) -> Figures {
     );
     let force = against(truths().map(|(t, a)| (a.wrench.force, t.by_position)));
     let torque = against(truths().map(|(t, a)| (a.wrench.torque, t.by_rotation)));
+    let cut = |f: fn(&Contact) -> Vec3| apart(run.answers.iter().map(f), run.whole.iter().map(f));
+    let (cut_force, cut_torque) = (cut(|c| c.wrench.force), cut(|c| c.wrench.torque));
     let calls: Vec<bool> = truths().filter_map(|(t, a)| Some(t.touching()? != a.touching)).collect();
     let work = Sorted::of(run.answers.iter().map(|a| f64::from(a.work)).collect());
     let done = run.answers.iter().filter(|a| a.complete).count();
@@ -160,6 +172,10 @@ pub fn figures(path: &PosePath, run: &Run<'_>) -> Figures {
         torque_angle_mean_deg: torque.angles.mean(),
         force_err_mean: force.error,
         torque_err_mean: torque.error,
+        budget_force_err_mean: cut_force.mean(),
+        budget_force_err_p99: cut_force.at(0.99),
+        budget_torque_err_mean: cut_torque.mean(),
+        budget_torque_err_p99: cut_torque.at(0.99),
         touch_wrong: mean(calls.iter().map(|w| f64::from(u8::from(*w)))),
         bounds_violated,
         bounds_width_mean,
@@ -188,6 +204,16 @@ fn against(pairs: impl Iterator<Item = (Vec3, Option<Vec3>)>) -> Against {
         None
     };
     Against { angles: Sorted::of(angles), error }
+}
+
+/// How far vectors lie from others, as a fraction of the largest of those.
+fn apart(some: impl Iterator<Item = Vec3>, whole: impl Iterator<Item = Vec3> + Clone) -> Sorted {
+    let peak = whole.clone().map(|w| w.norm()).fold(0.0, f64::max);
+    Sorted::of(if peak > 0.0 {
+        some.zip(whole).map(|(s, w)| (s - w).norm() / peak).collect()
+    } else {
+        vec![]
+    })
 }
 
 /// Poses outside their bounds, and the mean width; volumes (above `small`) where they are bounded, else penetrations.
@@ -276,6 +302,15 @@ mod tests {
         assert!((turned.angles.at(1.0).expect("given") - 90.0).abs() < 1e-9);
         assert!((turned.error.expect("given") - 1.0).abs() < 1e-12);
         assert!(against([(g, None)].into_iter()).error.is_none());
+    }
+
+    #[test]
+    fn what_a_budget_costs_is_a_fraction_of_the_peak() {
+        let (x, y) = (Vec3::x(), Vec3::y());
+        let err = apart([x, x * 3.0, y].into_iter(), [x, x * 4.0, x].into_iter());
+        assert!((err.at(1.0).expect("given") - 2f64.sqrt() / 4.0).abs() < 1e-15);
+        assert!((err.mean().expect("given") - (1.0 + 2f64.sqrt()) / 12.0).abs() < 1e-15);
+        assert!(apart([x].into_iter(), [].into_iter()).mean().is_none());
     }
 
     #[test]
