@@ -1,5 +1,5 @@
 //! Corners and edges of other shapes than a cube, dull and thin, upright and tilted, finely and coarsely sampled, soft and
-//! hard: wedged between two walls without a hand, they come to rest.
+//! hard: wedged between two walls, flat or hollow, without a hand, they come to rest.
 
 use crate::stability::{Holds, Laid, press};
 use hapticd::geometry::shapes::cuboid;
@@ -50,16 +50,17 @@ fn shapes() -> Vec<(&'static str, TriMesh, UnitQuaternion<f64>)> {
     ]
 }
 
-/// Presses every shape, turned by `tilt` rad about an axis in the plane of the walls.
-fn rest(tilt: f64, points: u32, stiffness: f64) {
+/// Presses every shape, turned by `tilt` rad about an axis in the plane of the walls, which are hollow to so many m.
+fn rest(tilt: f64, points: u32, stiffness: f64, hollow: f64) {
     for (name, mesh, turn) in shapes() {
         let axis = Vec3::new(1.0, 0.0, 0.6).normalize();
         let turn = UnitQuaternion::from_scaled_axis(axis * tilt) * turn;
-        let seen = press("ideal-6dof", &Laid { mesh: &mesh, points, turn }, stiffness, Holds::Nobody, true);
-        println!("{name} tilted {tilt}, {points} points, {stiffness} N/m: {} m/s", seen.shakes);
+        let seen =
+            press("ideal-6dof", &Laid { mesh: &mesh, points, turn, hollow }, stiffness, Holds::Nobody, true);
+        println!("{name} tilted {tilt}, {points} points, {stiffness} N/m, {hollow} m: {} m/s", seen.shakes);
         assert!(
             seen.shakes <= 1.2e-4,
-            "{name} tilted {tilt}, {points} points, {stiffness} N/m: {} m/s",
+            "{name} tilted {tilt}, {points} points, {stiffness} N/m, {hollow} m: {} m/s",
             seen.shakes
         );
     }
@@ -67,21 +68,26 @@ fn rest(tilt: f64, points: u32, stiffness: f64) {
 
 /// One test a case, so that they run beside each other.
 macro_rules! sharp_tools_rest {
-    ($($name:ident: $tilt:literal, $points:literal, $stiffness:literal;)*) => {$(
+    ($($name:ident: $tilt:literal, $points:literal, $stiffness:literal, $hollow:expr;)*) => {$(
         #[test]
         fn $name() {
-            rest($tilt, $points, $stiffness);
+            rest($tilt, $points, $stiffness, $hollow);
         }
     )*};
 }
 
+const FLAT: f64 = f64::INFINITY;
+
 sharp_tools_rest! {
-    upright_coarse_and_hard: 0.0, 500, 2e5;
-    upright_and_hard: 0.0, 3000, 2e5;
-    upright_and_soft: 0.0, 3000, 2e3;
-    tilted_a_little: 0.15, 3000, 2e4;
-    tilted_fine_and_hard: 0.15, 10_000, 2e5;
-    tilted_coarse_and_hard: 0.3, 500, 2e5;
-    tilted_far_and_hard: 0.5, 3000, 2e5;
-    tilted_far_and_coarse: 0.5, 500, 2e4;
+    upright_coarse_and_hard: 0.0, 500, 2e5, FLAT;
+    upright_and_hard: 0.0, 3000, 2e5, FLAT;
+    upright_and_soft: 0.0, 3000, 2e3, FLAT;
+    tilted_a_little: 0.15, 3000, 2e4, FLAT;
+    tilted_fine_and_hard: 0.15, 10_000, 2e5, FLAT;
+    tilted_coarse_and_hard: 0.3, 500, 2e5, FLAT;
+    tilted_far_and_hard: 0.5, 3000, 2e5, FLAT;
+    tilted_far_and_coarse: 0.5, 500, 2e4, FLAT;
+    hollow_upright_and_hard: 0.0, 3000, 2e5, 0.06;
+    hollow_tilted_and_hard: 0.2, 3000, 2e5, 0.06;
+    hollow_tilted_coarse_and_soft: 0.2, 500, 2e3, 0.06;
 }

@@ -79,13 +79,29 @@ pub struct Laid<'a> {
     pub mesh: &'a TriMesh,
     pub points: u32,
     pub turn: UnitQuaternion<f64>,
+    /// Radius to which the walls are hollow, m; infinite for flat ones.
+    pub hollow: f64,
+}
+
+/// Depth in a wall that lies beyond `y` (towards larger y for `sign` 1, smaller for -1) on the tool's axis.
+fn wall(p: &Point, y: f64, sign: f64, hollow: f64) -> f64 {
+    if hollow.is_infinite() {
+        return sign * (p.y - y);
+    }
+    (p - Point::new(0.0, y - sign * hollow, 0.0)).norm() - hollow
 }
 
 /// Wedges a cube of edge `a`.
 fn wedge(device: &str, lies: Lies, a: f64, stiffness: f64, holds: Holds) -> Wedged {
     let tips = device == "ideal-6dof" && !matches!(lies, Lies::Flat);
     let mesh = cuboid(Vec3::repeat(a));
-    press(device, &Laid { mesh: &mesh, points: POINTS, turn: laid(lies) }, stiffness, holds, tips)
+    press(
+        device,
+        &Laid { mesh: &mesh, points: POINTS, turn: laid(lies), hollow: f64::INFINITY },
+        stiffness,
+        holds,
+        tips,
+    )
 }
 
 /// Wedges a tool 0.5 mm into walls above and below, 0.2 mm off the middle, and lets go.
@@ -109,7 +125,10 @@ pub fn press(device: &str, laid: &Laid<'_>, stiffness: f64, holds: Holds, tips: 
     // A pocket: walls across y, and far enough out along x and z to catch what slides away.
     let (floor, ceiling, side) = (low + 5e-4, high - 5e-4, bound_radius + 2e-3);
     let reach = side + 0.02;
-    let depth = |p: &Point| (p.y - ceiling).max(floor - p.y).max(p.x.abs() - side).max(p.z.abs() - side);
+    let depth = |p: &Point| {
+        let walls = wall(p, ceiling, 1.0, laid.hollow).max(wall(p, floor, -1.0, laid.hollow));
+        walls.max(p.x.abs() - side).max(p.z.abs() - side)
+    };
     let walls = ObjectShape::Field(field(reach, 65, depth));
     // The device rests where it rests; the walls come to it.
     bench.publish(scene(1, &tool, vec![]));
