@@ -28,7 +28,7 @@ const LEAST_GRADIENT: f64 = 0.25;
 /// Real-time safe.
 pub(crate) fn query(q: &Query<'_>, radius: f64, field: &Field) -> Contact {
     let centre = q.object_pose.inverse_transform_point(&Point::from(q.tool_pose.translation.vector));
-    let (depth, gradient) = locate(field, &centre);
+    let (depth, gradient) = field.locate(&centre);
     let radius = if radius.is_finite() { radius.max(0.0) } else { 0.0 };
     let penetration = depth + radius;
     if !(penetration.is_finite() && finite(&gradient)) {
@@ -36,8 +36,7 @@ pub(crate) fn query(q: &Query<'_>, radius: f64, field: &Field) -> Contact {
     }
     let mut contact = Contact { work: 1, need: 1, ..Contact::none(Some((-penetration).max(0.0))) };
     let error = field.sample_error();
-    let outside =
-        if inside_grid(field, &centre) { 0.0 } else { (std::f64::consts::SQRT_2 - 1.0) * depth.abs() };
+    let outside = if field.covers(&centre) { 0.0 } else { (std::f64::consts::SQRT_2 - 1.0) * depth.abs() };
     contact.depth_bounds =
         Some(Bounds { lower: penetration - error - outside, upper: penetration + error + outside });
     if penetration <= 0.0 {
@@ -67,32 +66,4 @@ pub(crate) fn query(q: &Query<'_>, radius: f64, field: &Field) -> Contact {
 
 fn sound(v: f64) -> f64 {
     if v.is_finite() { v.max(0.0) } else { 0.0 }
-}
-
-fn inside_grid(field: &Field, p: &Point) -> bool {
-    let far = field.far_corner();
-    (0..3).all(|a| p[a] >= field.origin[a] && p[a] <= far[a])
-}
-
-/// Depth and a continuous inward gradient at `p`. Outside the grid the surface point nearest to the border point q is
-/// estimated as q + D(q) g and the distance to it taken: never less than the true distance but for the field's
-/// error, so a ball reaching over the border does not claim a contact that is not there.
-fn locate(field: &Field, p: &Point) -> (f64, Vec3) {
-    let far = field.far_corner();
-    let q = Point::from(Vec3::from_fn(|a, _| p[a].max(field.origin[a]).min(far[a])));
-    // One cell within the border, so that the differences stay inside the grid.
-    let h = field.cell;
-    let at = Point::from(Vec3::from_fn(|a, _| q[a].min(far[a] - h).max(field.origin[a] + h)));
-    let gradient = field.smooth_gradient(&at);
-    if inside_grid(field, p) {
-        return (field.depth(p), gradient);
-    }
-    let border = field.depth(&q).min(0.0);
-    let length = gradient.norm();
-    if length <= 0.0 {
-        return (field.depth(p), gradient);
-    }
-    let to_surface = (q - p) + gradient * (-border / length);
-    let distance = to_surface.norm();
-    (-distance, to_surface / distance.max(f64::MIN_POSITIVE))
 }

@@ -78,6 +78,32 @@ impl Field {
         Vec3::new(along(Vec3::x() * h), along(Vec3::y() * h), along(Vec3::z() * h))
     }
 
+    /// Depth (m) and a continuous inward gradient (m/m) at `p` (object's frame, m) as well as the field knows them. Outside
+    /// the grid the surface point nearest to the border point q is estimated as q + D(q) g, and minus the distance to it
+    /// taken: exact where the surface is flat there, and never less than the true distance but for the field's error, so
+    /// that nothing that reaches over the border claims a contact that is not there. Real-time safe.
+    pub fn locate(&self, p: &Point) -> (f64, Vec3) {
+        let far = self.far_corner();
+        let q = Point::from(Vec3::from_fn(|a, _| p[a].max(self.origin[a]).min(far[a])));
+        // One cell within the border, so that the differences stay inside the grid.
+        let h = self.cell;
+        let at = Point::from(Vec3::from_fn(|a, _| q[a].min(far[a] - h).max(self.origin[a] + h)));
+        let gradient = self.smooth_gradient(&at);
+        let length = gradient.norm();
+        if self.covers(p) || length <= 0.0 {
+            return (self.depth(p), gradient);
+        }
+        let to_surface = (q - p) + gradient * (-self.depth(&q).min(0.0) / length);
+        let distance = to_surface.norm();
+        (-distance, to_surface / distance.max(f64::MIN_POSITIVE))
+    }
+
+    /// True for a point inside the grid's box. Real-time safe.
+    pub fn covers(&self, p: &Point) -> bool {
+        let far = self.far_corner();
+        (0..3).all(|a| p[a] >= self.origin[a] && p[a] <= far[a])
+    }
+
     /// The largest |trilinear value - true depth| inside the grid, m: the field of a solid changes by at most the
     /// distance between two points, so the eight weighted corners are off by at most sqrt(3)/2 cell, plus half a
     /// count of rounding, plus what the bricks leave out, plus f32 rounding of the fast paths. Real-time safe.

@@ -70,6 +70,31 @@ fn outside_the_grid_the_distance_is_never_overstated_and_never_contact() {
 }
 
 #[test]
+fn distance_outside_is_exact_before_a_plane_and_near_it_around_a_ball() {
+    let plane = Field::from_fn(Point::new(-0.05, -0.04, -0.03), 0.005, [21, 17, 13], |p| 0.01 - p.z);
+    let ball = ball(2);
+    let mut rng = Pcg64Mcg::seed_from_u64(4);
+    for _ in 0..20_000 {
+        let p = Point::from(Vec3::from_fn(|_, _| uniform(&mut rng, -0.2, 0.2)));
+        // Beside the box the place of the surface nearest to p is one that the box does not see: its own is farther away.
+        let (d, exact, rounding) = (-plane.locate(&p).0, p.z - 0.01, 3.0 * f64::from(plane.scale));
+        assert!(d >= exact - rounding, "{p}: {d} for {exact}");
+        if p.x.abs() <= 0.05 && p.y.abs() <= 0.04 && p.z > 0.03 {
+            assert!(d <= exact + rounding, "{p}: {d} for {exact}");
+        }
+        if !ball.covers(&p) {
+            // To the ball's point nearest to q, but for q's distance, at most sqrt(3) 24 - 20 mm, times the angle by which the
+            // gradient is turned: it is taken up to sqrt(3) cells from q, at least 22 mm from the centre.
+            let q = p.coords.map(|x| x.clamp(-0.024, 0.024));
+            let (d, exact) = (-ball.locate(&p).0, (p.coords - q.normalize() * 0.02).norm());
+            let off = (3f64.sqrt() * 0.024 - 0.02) * 3f64.sqrt() * ball.cell / 0.022;
+            assert!(d >= p.coords.norm() - 0.02 - ball.sample_error(), "{p}: {d}");
+            assert!((d - exact).abs() <= off + ball.sample_error(), "{p}: {d} for {exact}");
+        }
+    }
+}
+
+#[test]
 fn the_value_is_continuous_across_the_border() {
     let field = ball(2);
     let far = field.far_corner();
