@@ -19,6 +19,9 @@ use nalgebra::{Matrix3, Matrix6, Rotation3, Vector6};
 /// Sweeps of cyclic Jacobi; a 6x6 matrix converges to f64 precision in five or six.
 const SWEEPS: usize = 10;
 
+/// Squared elements beside the diagonal that count as none, relative to the matrix's.
+const NEARLY: f64 = 1e-24;
+
 /// All pairs of six indices, in five rounds of three that share none: such rotations do not touch each other's elements,
 /// so that the CPU works on three at a time (Golub and Van Loan, Matrix Computations, section 8.5.7).
 const ROUNDS: [[(usize, usize); 3]; 5] = [
@@ -29,61 +32,95 @@ const ROUNDS: [[(usize, usize); 3]; 5] = [
     [(0, 5), (1, 2), (3, 4)],
 ];
 
+/// Six columns, each in whole vector registers.
+#[derive(Clone, Copy)]
+struct Columns([[f64; 8]; 6]);
+
+impl Columns {
+    fn of(m: &Matrix6<f64>) -> Self {
+        Self(std::array::from_fn(|j| std::array::from_fn(|i| if i < 6 { m[(i, j)] } else { 0.0 })))
+    }
+
+    fn matrix(&self) -> Matrix6<f64> {
+        Matrix6::from_fn(|i, j| self.0[j][i])
+    }
+
+    /// Columns p and q times the rotation.
+    #[inline(always)]
+    fn turn(&mut self, p: usize, q: usize, c: f64, s: f64) {
+        let (x, y) = (self.0[p], self.0[q]);
+        for k in 0..8 {
+            self.0[p][k] = c * x[k] - s * y[k];
+            self.0[q][k] = s * x[k] + c * y[k];
+        }
+    }
+}
+
 /// Eigenvalues and eigenvectors (columns) of a symmetric matrix by cyclic Jacobi rotations, until the squared elements
 /// beside the diagonal sum to less than `small` times those of the matrix.
 fn eigen(symmetric: &Matrix6<f64>, small: f64) -> (Vector6<f64>, Matrix6<f64>) {
-    let mut a = *symmetric;
-    let mut v = Matrix6::identity();
-    let scale: f64 = a.iter().map(|x| x * x).sum();
+    let (mut a, mut v) = (Columns::of(symmetric), Columns::of(&Matrix6::identity()));
+    let scale: f64 = symmetric.iter().map(|x| x * x).sum();
     for _ in 0..SWEEPS {
         let mut off = 0.0;
         for p in 0..6 {
             for q in p + 1..6 {
-                off += a[(p, q)] * a[(p, q)];
+                off += a.0[p][q] * a.0[p][q];
             }
         }
         if off <= small * scale {
             break;
         }
-        for pairs in ROUNDS {
-            let turn = pairs.map(|(p, q)| rotation(&a, p, q));
-            for ((p, q), (c, s)) in pairs.into_iter().zip(turn) {
-                columns(&mut a, p, q, c, s);
-                columns(&mut v, p, q, c, s);
-            }
-            for ((p, q), (c, s)) in pairs.into_iter().zip(turn) {
-                for k in 0..6 {
-                    let (x, y) = (a[(p, k)], a[(q, k)]);
-                    a[(p, k)] = c * x - s * y;
-                    a[(q, k)] = s * x + c * y;
-                }
-            }
+        round::<0>(&mut a, &mut v);
+        round::<1>(&mut a, &mut v);
+        round::<2>(&mut a, &mut v);
+        round::<3>(&mut a, &mut v);
+        round::<4>(&mut a, &mut v);
+    }
+    (Vector6::from_fn(|i, _| a.0[i][i]), v.matrix())
+}
+
+/// The three rotations of a round, whose pairs are known when it is compiled.
+#[inline(always)]
+fn round<const R: usize>(a: &mut Columns, v: &mut Columns) {
+    let pairs = ROUNDS[R];
+    let (mut d, mut twice) = ([0.0; 4], [0.0; 4]);
+    for (i, (p, q)) in pairs.into_iter().enumerate() {
+        (d[i], twice[i]) = (a.0[q][q] - a.0[p][p], 2.0 * a.0[p][q]);
+    }
+    let (c, s) = rotations(&d, &twice);
+    // For the rows: element i of a column becomes cos[i] x[i] + sin[i] x[other[i]].
+    let (mut cos, mut sin, mut other) = ([1.0; 8], [0.0; 8], [0, 1, 2, 3, 4, 5, 6, 7]);
+    for (i, (p, q)) in pairs.into_iter().enumerate() {
+        ((cos[p], cos[q]), (sin[p], sin[q]), (other[p], other[q])) = ((c[i], c[i]), (-s[i], s[i]), (q, p));
+    }
+    for (p, q) in pairs {
+        a.turn(p, q, cos[p], sin[q]);
+        v.turn(p, q, cos[p], sin[q]);
+    }
+    for column in &mut a.0 {
+        let x = *column;
+        for k in 0..8 {
+            column[k] = cos[k] * x[k] + sin[k] * x[other[k]];
         }
     }
-    (a.diagonal(), v)
 }
 
-/// Cosine and sine of the rotation that zeroes a[p, q] (Golub and Van Loan, section 8.5.2).
+/// Cosines and sines of the rotations that zero a[p, q] (Golub and Van Loan, section 8.5.2), from d = a[q, q] - a[p, p] and
+/// `twice` = 2 a[p, q]: the tangent is twice / (d + sign(d) sqrt(d^2 + twice^2)). Four beside each other, without a branch.
 #[inline(always)]
-fn rotation(a: &Matrix6<f64>, p: usize, q: usize) -> (f64, f64) {
-    let apq = a[(p, q)];
-    if apq == 0.0 {
-        return (1.0, 0.0);
+fn rotations(d: &[f64; 4], twice: &[f64; 4]) -> ([f64; 4], [f64; 4]) {
+    let (mut cos, mut sin) = ([1.0; 4], [0.0; 4]);
+    for i in 0..4 {
+        let below = d[i].abs() + (d[i] * d[i] + twice[i] * twice[i]).sqrt();
+        let length = (below * below + twice[i] * twice[i]).sqrt();
+        // Nothing to turn, or nothing that a square can tell from it.
+        let some = length > 0.0 && length < f64::INFINITY;
+        let over = 1.0 / if some { length } else { 1.0 };
+        cos[i] = if some { below * over } else { 1.0 };
+        sin[i] = if some { twice[i].copysign(twice[i] * d[i]) * over } else { 0.0 };
     }
-    // A square that overflows gives t = 0: nothing to turn.
-    let tau = (a[(q, q)] - a[(p, p)]) / (2.0 * apq);
-    let t = tau.signum() / (tau.abs() + (tau * tau + 1.0).sqrt());
-    let c = 1.0 / (t * t + 1.0).sqrt();
-    (c, t * c)
-}
-
-#[inline(always)]
-fn columns(m: &mut Matrix6<f64>, p: usize, q: usize, c: f64, s: f64) {
-    for k in 0..6 {
-        let (x, y) = (m[(k, p)], m[(k, q)]);
-        m[(k, p)] = c * x - s * y;
-        m[(k, q)] = s * x + c * y;
-    }
+    (cos, sin)
 }
 
 /// A symmetric matrix from its upper triangle: `upper(i)` is the i-th value by rows. Real-time safe.
@@ -106,14 +143,20 @@ pub(crate) fn symmetric(upper: impl Fn(usize) -> f64) -> Matrix6<f64> {
 pub fn positive_part(symmetric: &Matrix6<f64>, length: f64) -> Matrix6<f64> {
     let unit = |i: usize| if i < 3 { 1.0 } else { 1.0 / length };
     let scaled = Matrix6::from_fn(|i, j| symmetric[(i, j)] * unit(i) * unit(j));
-    let (values, vectors) = eigen(&scaled, 1e-24);
-    if values.iter().all(|&e| e >= 0.0) {
-        return *symmetric;
+    let (values, vectors) = eigen(&scaled, NEARLY);
+    // The side with fewer: what is positive is added up, or what is negative taken away.
+    let negative = values.iter().filter(|e| **e < 0.0).count();
+    let sign = if 2 * negative <= 6 { -1.0 } else { 1.0 };
+    let mut out = if sign < 0.0 { *symmetric } else { Matrix6::zeros() };
+    for (k, &value) in values.iter().enumerate().filter(|(_, e)| **e * sign > 0.0) {
+        let v: [f64; 6] = std::array::from_fn(|i| vectors[(i, k)] / unit(i));
+        for j in 0..6 {
+            for i in 0..6 {
+                out[(i, j)] += sign * value * (v[i] * v[j]);
+            }
+        }
     }
-    Matrix6::from_fn(|i, j| {
-        let sum: f64 = (0..6).map(|k| values[k].max(0.0) * vectors[(i, k)] * vectors[(j, k)]).sum();
-        sum / (unit(i) * unit(j))
-    })
+    out
 }
 
 /// A stiffness about the same point, expressed in the axes that `r` turns into. Real-time safe.
@@ -140,7 +183,7 @@ pub fn relative_stiffness(stiffness: &Matrix6<f64>, k_max: f64, kr_max: f64) -> 
     if !scaled.iter().all(|x| x.is_finite()) {
         return f64::NAN;
     }
-    eigen(&scaled, 1e-20).0.max()
+    eigen(&scaled, NEARLY).0.max()
 }
 
 /// The factor in 0..=1 by which wrench and stiffness must be multiplied so that the felt stiffness stays within
