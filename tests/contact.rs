@@ -505,9 +505,10 @@ fn what_the_tree_leaves_out_cannot_touch() {
     // Another implementation: every point of the shell, in f64, against the same field.
     let tool = shell(&shapes::torus(0.02, 0.007, 96, 48), 12_000);
     let ToolShape::Shell(points) = &tool else { panic!("a shell") };
-    for (object, reach) in [(round(), 0.065), (floor(), 0.045)] {
+    let ball: fn(&Point) -> f64 = |p| p.coords.norm() - 0.03;
+    for (object, reach, exact) in [(round(), 0.065, Some(ball)), (floor(), 0.045, None)] {
         let ObjectShape::Field(field) = &object else { panic!("a field") };
-        let (mut touched, mut apart, mut spared) = (0, 0, 0);
+        let (mut touched, mut apart, mut outside, mut spared) = (0, 0, 0, 0);
         for k in 0..120u32 {
             let r = |n: u32| {
                 f64::from((k * 7919 + n * 104_729).wrapping_mul(2_654_435_761) >> 8) / f64::from(1 << 24)
@@ -517,11 +518,15 @@ fn what_the_tree_leaves_out_cannot_touch() {
             let pose = turned(axis, 6.0 * r(7), place.x, place.y, place.z);
             let c = ask(&tool, &pose, &object);
             let (mut normals, mut along) = (Vector6::zeros(), Vector6::zeros());
-            let (mut deepest, mut pressed) = (f64::NEG_INFINITY, 0);
+            let (mut deepest, mut pressed, mut inside, mut nearest) =
+                (f64::NEG_INFINITY, 0, true, f64::INFINITY);
             for i in 0..points.len {
                 let p = pose * points.position(i);
                 let (depth, g) = field.depth_gradient(&p);
-                deepest = deepest.max(depth);
+                if depth > deepest {
+                    (deepest, inside) = (depth, field.covers(&p));
+                }
+                nearest = nearest.min(exact.map_or(f64::INFINITY, |exact| exact(&p)));
                 pressed += u32::from(depth > 0.0);
                 let normal =
                     pose.rotation * Vec3::new(points.nx[i].into(), points.ny[i].into(), points.nz[i].into());
@@ -546,17 +551,21 @@ fn what_the_tree_leaves_out_cannot_touch() {
                 assert!(c.touching && (c.depth - deepest).abs() < 1e-6, "{k}: {} {deepest}", c.depth);
                 touched += 1;
             } else if let Some(distance) = c.distance.filter(|_| !c.touching) {
-                // The nearest point, as well as the field knows it.
+                // The nearest point, as well as the field knows it: outside the grid between its bounds, and no nearer than the
+                // truth.
                 let error = 2.0 * field.sample_error();
-                assert!(
-                    distance >= -deepest - 1e-6 && distance <= -deepest + error,
-                    "{k}: {distance} {deepest}"
-                );
+                let most = if inside { -deepest } else { -deepest * 2f64.sqrt() };
+                assert!(distance >= -deepest - 1e-6 && distance <= most + error, "{k}: {distance} {deepest}");
+                if exact.is_some() && !inside {
+                    assert!(distance >= nearest - error, "{k}: {distance} {nearest}");
+                    outside += 1;
+                }
                 apart += 1;
             }
             spared += u32::from(c.work < 6000);
         }
         assert!(touched > 20 && apart > 20 && spared > 20, "{touched} {apart} {spared}");
+        assert!(outside > 20 || exact.is_none(), "{outside}");
     }
 }
 

@@ -47,7 +47,7 @@ use crate::geometry::{Point, Pose, Vec3, Wrench};
 use again::revisit;
 use ball::Place;
 use kernel::{ALONG, AREA, Job, STIFFNESS, STILL, Sums};
-use source::Graded;
+use source::{Graded, Source};
 use sparse::{Enough, Sampling, settled};
 use sweep::{Sweep, count, sweep};
 use walk::{Plan, plan, walk};
@@ -193,13 +193,29 @@ impl Ask<'_> {
         }
         let weights = Weights::new(shell, shell.len as f64);
         let seen = if swept.unsure { 0 } else { shell.len };
-        Contact {
-            work: swept.visited.min(shell.len) as u32,
-            // Without a count of what may touch it asks for all, so that it keeps being answered so.
-            need: if may_touch > 0.0 { need(may_touch, shell) } else { shell.len as u32 },
-            complete: !swept.unsure,
-            ..self.contact(sums, &weights, shell.len as f64, seen, 1.0)
+        let mut contact = self.contact(sums, &weights, shell.len as f64, seen, 1.0);
+        self.apart(&mut contact, sums, shell.sorted.at(sums.nearest_block() as usize));
+        contact.work = swept.visited.min(shell.len) as u32;
+        // Without a count of what may touch it asks for all, so that it keeps being answered so.
+        contact.need = if may_touch > 0.0 { need(may_touch, shell) } else { shell.len as u32 };
+        contact.complete = !swept.unsure;
+        contact
+    }
+
+    /// What an answer without a touch says about the distance. The sums compare points outside the grid by their bounds; that
+    /// of the nearest is made as good as the field allows. `nearest` are the points beside which it lies.
+    fn apart(&self, contact: &mut Contact, sums: &Sums, nearest: Option<[&[f32; LANES]; 3]>) {
+        let (any, inside) = (largest(&sums.deepest), largest(&sums.deepest_inside));
+        let Some([x, y, z]) = nearest.filter(|_| !sums.touched && any > inside) else { return };
+        let mut best = (f64::NEG_INFINITY, Point::origin());
+        for ((&x, &y), &z) in x.iter().zip(y).zip(z) {
+            let place = self.relative * Point::new(f64::from(x), f64::from(y), f64::from(z));
+            let depth = self.field.depth(&place);
+            if depth > best.0 {
+                best = (depth, place);
+            }
         }
+        contact.distance = contact.distance.map(|d| d.max(-self.field.locate(&best.1).0));
     }
 
     /// Sums so many levels, the last in part, that those of their points that may touch fit into `units`.
@@ -226,13 +242,14 @@ impl Ask<'_> {
         let walked = walk(self.simd, &self.job, &from, end, units as usize, passed, &mut sums);
         // Points that were visited or cannot matter.
         let seen = weights.visited(shell, walked.done).min(all);
-        Contact {
-            work: walked.visited as u32,
-            need: need(plan.may_touch.max(walked.visited) as f64, shell),
-            complete: seen >= all,
-            deadline_hit: walked.late,
-            ..self.contact(&sums, &weights, plan.granted, seen, weights.factor(shell, walked.counted))
-        }
+        let factor = weights.factor(shell, walked.counted);
+        let mut contact = self.contact(&sums, &weights, plan.granted, seen, factor);
+        self.apart(&mut contact, &sums, from.at(sums.nearest_block() as usize));
+        contact.work = walked.visited as u32;
+        contact.need = need(plan.may_touch.max(walked.visited) as f64, shell);
+        contact.complete = seen >= all;
+        contact.deadline_hit = walked.late;
+        contact
     }
 
     /// Wrench, bounds and points from sums over points that are, or cannot matter, the first `seen`; `granted` points
@@ -263,9 +280,7 @@ struct BallGap {
 
 impl BallGap {
     fn new(field: &Field, centre: &Point, radius: f64, error: f64) -> Self {
-        let depth = field.depth(centre);
-        let far = field.far_corner();
-        let inside = (0..3).all(|a| centre[a] >= field.origin[a] && centre[a] <= far[a]);
+        let (depth, inside) = (field.depth(centre), field.covers(centre));
         // Outside the grid the true distance is at most D(q) + |x - q| <= sqrt(2) times the bound.
         let most = if inside { -depth } else { -depth * std::f64::consts::SQRT_2 };
         Self { least: -depth - error - radius, most: most + 2.0 * error + radius }
@@ -341,7 +356,7 @@ fn respond(
     sums: &Sums,
     factor: f64,
 ) -> f64 {
-    let total = |i: usize| sums.total[i].iter().sum::<f64>() * factor;
+    let total = |i: usize| sums.total(i) * factor;
     let triple = |i: usize| Vec3::new(total(i), total(i + 1), total(i + 2));
     let rotation = &q.tool_pose.rotation;
     let wrench = |i: usize| Wrench { force: triple(i), torque: triple(i + 3) };

@@ -54,7 +54,8 @@ impl Deep {
 /// What the blocks visited so far add up to.
 #[derive(Clone, Copy)]
 pub(super) struct Sums {
-    pub(super) total: [[f64; LANES]; SUMS],
+    /// What presses, as soon as something does: most queries of a tick need none of this memory.
+    force: Option<Force>,
     /// Largest depth in each lane; second: over the points inside the grid only.
     pub(super) deepest: [f32; LANES],
     pub(super) deepest_inside: [f32; LANES],
@@ -62,13 +63,26 @@ pub(super) struct Sums {
     pub(super) deepest_block: [f32; LANES],
     pub(super) deep: Deep,
     pub(super) touched: bool,
-    /// Places of the sixteens under way, and what presses: scratch memory.
+    /// Places of the sixteens under way: scratch memory.
     pub(super) spots: Spots,
-    pressed: [Pressed; CHUNK],
-    /// Blocks in `pressed` that are not in `total` yet.
-    waiting: usize,
     /// From here on the parts along the gradient are not asked for.
     enough: Enough,
+}
+
+/// Sums of a kind in each lane.
+pub(super) type Total = [[f64; LANES]; SUMS];
+
+/// The sums of what presses.
+#[derive(Clone, Copy)]
+struct Force {
+    total: Total,
+    /// Blocks that press and, the first `waiting` of them, are not in `total` yet.
+    pressed: [Pressed; CHUNK],
+    waiting: usize,
+}
+
+impl Force {
+    const NONE: Self = Self { total: [[0.0; LANES]; SUMS], pressed: [Pressed::NONE; CHUNK], waiting: 0 };
 }
 
 /// Sixteen points of which some touch.
@@ -97,24 +111,32 @@ impl Pressed {
 impl Sums {
     pub(super) fn new(enough: Enough) -> Self {
         Self {
-            total: [[0.0; LANES]; SUMS],
+            force: None,
             deepest: [f32::NEG_INFINITY; LANES],
             deepest_inside: [f32::NEG_INFINITY; LANES],
             deepest_block: [0.0; LANES],
             deep: Deep { patch: [(0.0, 0); PATCHES], some: 0 },
             touched: false,
             spots: [Spot::EMPTY; SPOTS],
-            pressed: [Pressed::NONE; CHUNK],
-            waiting: 0,
             enough,
         }
     }
 
-    /// So much presses, and so deep, that [`super::sparse::settled`] does not look at the parts along the gradient. Both
-    /// only grow, so it stays so.
-    fn sampled(&self) -> bool {
-        let area: f64 = self.total[AREA].iter().sum();
-        area >= self.enough.area && self.deepest.iter().any(|&d| f64::from(d) >= self.enough.depth)
+    /// The sum of a kind over all lanes, up to date after the last visit.
+    pub(super) fn total(&self, kind: usize) -> f64 {
+        self.force.as_ref().map_or(0.0, |f| f.total[kind].iter().sum())
+    }
+
+    /// The sums as they are, for [`Sums::set`].
+    pub(super) fn totals(&self) -> Option<Total> {
+        self.force.as_ref().map(|f| f.total)
+    }
+
+    /// Goes back to earlier sums.
+    pub(super) fn set(&mut self, totals: Option<Total>) {
+        if let Some(force) = &mut self.force {
+            force.total = totals.unwrap_or([[0.0; LANES]; SUMS]);
+        }
     }
 
     /// As long as nothing touches, balls whose depth at the centre plus the radius exceeds this matter too, m: they may
@@ -181,14 +203,19 @@ pub(super) fn finish_sorted(level: SimdLevel, from: &Sorted, sums: &mut Sums) {
 
 #[inline(always)]
 fn rest_graded<S: Simd>(s: S, from: &Graded<'_>, sums: &mut Sums) {
-    sum(s, from, sums.waiting, sums);
-    sums.waiting = 0;
+    rest(s, from, sums);
 }
 
 #[inline(always)]
 fn rest_sorted<S: Simd>(s: S, from: &Sorted, sums: &mut Sums) {
-    sum(s, from, sums.waiting, sums);
-    sums.waiting = 0;
+    rest(s, from, sums);
+}
+
+#[inline(always)]
+fn rest<S: Simd, P: Source>(s: S, from: &P, sums: &mut Sums) {
+    if let Some(force) = &mut sums.force {
+        sum(s, from, force, &sums.enough, &sums.deepest);
+    }
 }
 
 #[inline(always)]
@@ -226,7 +253,6 @@ fn run<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, blocks: &[u32], sums: 
     let mut deepest = s.load(&sums.deepest);
     let mut inside = s.load(&sums.deepest_inside);
     let mut which = s.load(&sums.deepest_block);
-    let mut pressed = sums.waiting;
     for step in 0..blocks.len() + AHEAD {
         if let Some(&block) = blocks.get(step) {
             let Some([x, y, z]) = from.at(block as usize) else { break };
@@ -257,35 +283,40 @@ fn run<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, blocks: &[u32], sums: 
         let Some(area) = from.area(s, block) else { break };
         // Lanes that do not touch weigh nothing.
         let area = s.select_le(s.splat(f32::MIN_POSITIVE), depth, area, zero);
-        if pressed == CHUNK {
-            sum(s, from, pressed, sums);
-            pressed = 0;
+        let force = sums.force.get_or_insert_with(|| Force::NONE);
+        if force.waiting == CHUNK {
+            sum(s, from, force, &sums.enough, &sums.deepest);
         }
         sums.touched = true;
-        let (Some((r, n)), Some(out)) = (block_of(s, from, block), sums.pressed.get_mut(pressed)) else {
+        let (Some((r, n)), Some(out)) = (block_of(s, from, block), force.pressed.get_mut(force.waiting))
+        else {
             break;
         };
         out.block = id;
         press(s, job, &cells, depth, area, r, n, out);
-        pressed += 1;
+        force.waiting += 1;
         from.note(s, block, depth, bits, &mut sums.deep);
     }
     s.store(deepest, &mut sums.deepest);
     s.store(inside, &mut sums.deepest_inside);
     s.store(which, &mut sums.deepest_block);
-    sums.waiting = pressed;
 }
 
-/// Adds the first `pressed` blocks that press: always the same sixteens, whatever blocks without a touch lie between.
+/// Adds the blocks that wait: always the same sixteens, whatever blocks without a touch lie between. Where so much presses,
+/// and so deep, that [`super::sparse::settled`] does not look at the parts along the gradient, they are left out: both only
+/// grow, so it stays so.
 #[inline(always)]
-fn sum<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums) {
-    if pressed > 0 {
-        sum_forces(s, from, pressed, sums);
-        if !sums.sampled() {
-            sum_along(s, from, pressed, sums);
-        }
-        sum_moments(s, from, pressed, sums);
+fn sum<S: Simd, P: Source>(s: S, from: &P, force: &mut Force, enough: &Enough, deepest: &[f32; LANES]) {
+    if force.waiting == 0 {
+        return;
     }
+    sum_forces(s, from, force);
+    let area: f64 = force.total[AREA].iter().sum();
+    if area < enough.area || !deepest.iter().any(|&d| f64::from(d) >= enough.depth) {
+        sum_along(s, from, force);
+    }
+    sum_moments(s, from, force);
+    force.waiting = 0;
 }
 
 /// Pressure times area of one block, and what its stiffness is made of.
@@ -321,31 +352,31 @@ fn press<S: Simd>(
 /// Adds force, torque, elastic force and area of the blocks that press. This and [`sum_moments`] go over them one after the
 /// other because all sums at once do not fit into the registers.
 #[inline(always)]
-fn sum_forces<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums) {
+fn sum_forces<S: Simd, P: Source>(s: S, from: &P, force: &mut Force) {
     let zero = s.splat(0.0);
     let mut lanes = [zero; 10];
-    for p in sums.pressed.iter().take(pressed) {
+    for p in force.pressed.iter().take(force.waiting) {
         let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
         let m = cross(s, r, n);
-        let (force, still) = (s.load(&p.force), s.load(&p.still));
+        let (push, still) = (s.load(&p.force), s.load(&p.still));
         for i in 0..3 {
-            lanes[i] = s.add(lanes[i], s.mul(force, n[i]));
-            lanes[3 + i] = s.add(lanes[3 + i], s.mul(force, m[i]));
+            lanes[i] = s.add(lanes[i], s.mul(push, n[i]));
+            lanes[3 + i] = s.add(lanes[3 + i], s.mul(push, m[i]));
             lanes[STILL + i] = s.add(lanes[STILL + i], s.mul(still, n[i]));
         }
         lanes[AREA] = s.add(lanes[AREA], s.load(&p.area));
     }
     for i in 0..10 {
-        s.accumulate(lanes[i], &mut sums.total[i]);
+        s.accumulate(lanes[i], &mut force.total[i]);
     }
 }
 
 /// Adds the parts of the forces along the depth gradient g: (n . g) g for each n.
 #[inline(always)]
-fn sum_along<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums) {
+fn sum_along<S: Simd, P: Source>(s: S, from: &P, force: &mut Force) {
     let zero = s.splat(0.0);
     let mut lanes = [zero; 7];
-    for p in sums.pressed.iter().take(pressed) {
+    for p in force.pressed.iter().take(force.waiting) {
         let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
         let g = [s.load(&p.gradient[0]), s.load(&p.gradient[1]), s.load(&p.gradient[2])];
         let along = s.add(s.add(s.mul(n[0], g[0]), s.mul(n[1], g[1])), s.mul(n[2], g[2]));
@@ -358,16 +389,16 @@ fn sum_along<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums
         lanes[6] = s.add(lanes[6], s.max(size, s.sub(zero, size)));
     }
     for i in 0..7 {
-        s.accumulate(lanes[i], &mut sums.total[ALONG + i]);
+        s.accumulate(lanes[i], &mut force.total[ALONG + i]);
     }
 }
 
 /// Adds twice the symmetric part of area (n, r x n) (g, r x g)^T, upper triangle by rows.
 #[inline(always)]
-fn sum_moments<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Sums) {
+fn sum_moments<S: Simd, P: Source>(s: S, from: &P, force: &mut Force) {
     let zero = s.splat(0.0);
     let mut lanes = [zero; 21];
-    for p in sums.pressed.iter().take(pressed) {
+    for p in force.pressed.iter().take(force.waiting) {
         let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
         let area = s.load(&p.area);
         let g = [s.load(&p.gradient[0]), s.load(&p.gradient[1]), s.load(&p.gradient[2])];
@@ -411,7 +442,7 @@ fn sum_moments<S: Simd, P: Source>(s: S, from: &P, pressed: usize, sums: &mut Su
         }
     }
     for i in 0..21 {
-        s.accumulate(lanes[i], &mut sums.total[STIFFNESS + i]);
+        s.accumulate(lanes[i], &mut force.total[STIFFNESS + i]);
     }
 }
 

@@ -152,7 +152,7 @@ impl Segments {
                 continue;
             }
             finish_sorted(simd, &shell.sorted, &mut sums);
-            let total = |i: usize| sums.total.get(i).map_or(0.0, |lanes| lanes.iter().sum::<f64>());
+            let total = |i: usize| sums.total(i);
             let triple = |i: usize| Vec3::new(total(i), total(i + 1), total(i + 2));
             let wrench = |i: usize| Wrench { force: triple(i), torque: triple(i + 3) };
             *kept = (wrench(0), wrench(ALONG));

@@ -13,7 +13,7 @@ const CHUNK: usize = 32;
 pub(super) struct Walk {
     /// Every block before this one has been visited, or cannot matter.
     pub(super) done: usize,
-    /// End of what `sums.total` holds: a level cut short covers one side of the tool only, so it does not count.
+    /// End of what the sums hold: a level cut short covers one side of the tool only, so it does not count.
     pub(super) counted: usize,
     /// Points visited.
     pub(super) visited: usize,
@@ -37,7 +37,7 @@ pub(super) fn walk(
     let [blocks, groups, regions] = &shell.tree.tiers;
     let mut ends = shell.levels.iter().map(|l| l.len.div_ceil(LANES));
     let mut next_end = ends.next().unwrap_or(usize::MAX);
-    let mut whole = (0, sums.total);
+    let mut whole = (0, sums.totals());
     let mut chunk = [0u32; CHUNK];
     let (mut n, mut visited) = (0, 0);
     for top in (0..regions.len()).step_by(LANES) {
@@ -60,7 +60,7 @@ pub(super) fn walk(
                     visit_graded(simd, job, from, &chunk[..n], sums);
                     finish_graded(simd, from, sums);
                     n = 0;
-                    whole = (next_end, sums.total);
+                    whole = (next_end, sums.totals());
                     while next_end <= children.start {
                         whole.0 = next_end;
                         next_end = ends.next().unwrap_or(usize::MAX);
@@ -79,7 +79,7 @@ pub(super) fn walk(
                         finish_graded(simd, from, sums);
                         let counted = if whole.0 > 0 { whole.0 } else { block };
                         if whole.0 > 0 {
-                            sums.total = whole.1;
+                            sums.set(whole.1);
                         }
                         return Walk { done: block, counted, visited, late };
                     }
