@@ -1,5 +1,7 @@
 //! The control plane of the real daemon: bad input of every kind, sessions, transactions, descriptors, datagrams.
 
+#[path = "control/attached.rs"]
+mod attached;
 #[path = "control/builds.rs"]
 mod builds;
 #[path = "control/cache.rs"]

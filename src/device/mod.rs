@@ -142,7 +142,7 @@ pub trait Device: Send {
 }
 
 /// The last word to a device whose owner cannot speak any more: used from a signal handler, by any thread. Both
-/// functions are async-signal-safe: no allocation, lock, panic, or wait. The process ends afterwards.
+/// functions are async-signal-safe: no allocation, lock, panic, no wait beyond some 20 ms. The process ends afterwards.
 pub trait Emergency: Send + Sync + std::fmt::Debug {
     /// Commands zero force.
     fn zero(&self, now_ns: u64);

@@ -482,6 +482,24 @@ fn the_io_thread_serves_a_servo_that_allocates_nothing() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     assert!(moved && read > 0 && written > 0, "{moved} {read} {written}");
+    // The last word of a dying process: zero goes out, and nothing after it whatever is commanded.
+    let last_word = front.emergency().expect("has one");
+    last_word.zero(now_ns());
+    assert!(!last_word.mend(0), "it shares no memory with other processes");
+    for _ in 0..5000 {
+        if plugged.bus().gadget.codes() == [0; 3] {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let commands = plugged.bus().gadget.applied.len();
+    assert_eq!(plugged.bus().gadget.codes(), [0; 3]);
+    for _ in 0..50 {
+        let _ = front.read(now_ns());
+        let _ = front.write(now_ns(), &push());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(plugged.bus().gadget.applied[commands..].iter().all(|(_, c)| *c == [0; 3]));
     drop(front);
     assert_eq!(plugged.bus().gadget.codes(), [0; 3], "zero at the end");
 }

@@ -33,6 +33,10 @@ impl FalconConnector {
 
 impl Connector for FalconConnector {
     fn connect(&mut self, _now_ns: u64) -> Result<Box<dyn Link>, OpenFault> {
+        // A machine without USB has no such directory.
+        if !std::path::Path::new("/sys/bus/usb/devices").is_dir() {
+            return Err(OpenFault::NotThere);
+        }
         let all = nusb::list_devices()
             .wait()
             .map_err(|e| OpenFault::Trouble(format!("cannot list the USB devices: {e}")))?;

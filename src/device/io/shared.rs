@@ -71,6 +71,9 @@ impl Command {
     }
 }
 
+/// Longest wait of a last word, ms.
+const LAST_WORD_MS: u32 = 20;
+
 /// Width of a bucket of the latency histogram, ns.
 pub const BUCKET_NS: u64 = 50_000;
 /// Buckets; the last one holds everything beyond.
@@ -274,10 +277,20 @@ impl Shared {
 }
 
 impl Emergency for Shared {
-    /// From now on every packet is zero. The packets go on for as long as the process lives; after that the device's own
-    /// watchdog ends what little there is.
+    /// From now on every packet is zero. Waits until the I/O thread has sent two of them, the first of which may have been
+    /// under way with a force, for [`LAST_WORD_MS`] at most; after that the device's own watchdog has to end what is left.
     fn zero(&self, _now_ns: u64) {
         self.silence();
+        let before = self.stats.sent.load(Relaxed);
+        for _ in 0..LAST_WORD_MS {
+            if self.stats.sent.load(Relaxed).wrapping_sub(before) >= 2 || self.lifecycle() != Lifecycle::Ready
+            {
+                return;
+            }
+            let nap = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+            // SAFETY: nanosleep is async-signal-safe and only reads `nap`.
+            unsafe { libc::nanosleep(&raw const nap, std::ptr::null_mut()) };
+        }
     }
 
     fn mend(&self, _address: usize) -> bool {
