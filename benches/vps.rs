@@ -138,7 +138,7 @@ fn pin(file: &str) -> Result<(), Box<dyn std::error::Error>> {
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
+        .position(SeriesLabelPosition::UpperRight)
         .label_font(("sans", 17))
         .border_style(BLACK)
         .background_style(WHITE)

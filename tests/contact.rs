@@ -792,6 +792,41 @@ fn shells_cover_evenly_and_repeat_bit_for_bit() {
     assert!((p - q).norm() > 0.0005 * 0.999);
 }
 
+/// Also where the triangles are needles, which stay needles when they are cut in four.
+#[test]
+fn the_covering_radius_is_a_bound_and_close_to_the_farthest_place() {
+    for (name, mesh) in [
+        ("cylinder", shapes::cylinder(0.01, 0.05, 300)),
+        ("hole", shapes::keyed_hole(&shapes::HoleShape::default())),
+        ("torus", shapes::torus(0.02, 0.007, 24, 12)),
+    ] {
+        let shell = PointShell::build(&mesh, ShellParams::points(2000)).expect("a proper mesh");
+        // Places all over each triangle, a twentieth of the spacing apart.
+        let step = 0.05 * (shell.total_area / 2000.0).sqrt();
+        let mesh = &mesh;
+        let places = (0..mesh.triangles.len()).flat_map(|t| {
+            let [a, b, c] = mesh.corners(t);
+            let rows = |v: Vec3| (v.norm() / step).ceil().max(1.0) as u32;
+            let (n, m) = (rows(b - a), rows(c - a));
+            (0..=n).flat_map(move |i| {
+                (0..=m).filter_map(move |j| {
+                    let (u, v) = (f64::from(i) / f64::from(n), f64::from(j) / f64::from(m));
+                    (u + v <= 1.0 + 1e-9).then_some(a + (b - a) * u + (c - a) * v)
+                })
+            })
+        });
+        let farthest = shell.farthest(places);
+        println!("{name}: covering radius {:.4e} m, farthest {farthest:.4e} m", shell.covering_radius);
+        assert!(farthest <= shell.covering_radius * (1.0 + 1e-6), "{name}");
+        // Three percent of the bound, a twentieth of the spacing for the places.
+        assert!(
+            shell.covering_radius <= 1.03 * (farthest + step),
+            "{name}: {} {farthest}",
+            shell.covering_radius
+        );
+    }
+}
+
 #[test]
 fn shells_refuse_what_they_cannot_sample() {
     let cube = shapes::cuboid(Vec3::repeat(0.01));

@@ -451,7 +451,7 @@ fn layers_are_counted_from_the_voxels_that_triangles_touch() {
             assert_eq!(map.voxel(&(centre + Vec3::repeat(0.49 * cell))), Some(at));
         }
         assert_eq!(surface, map.surface_voxels());
-        // Rows are few runs: far less than two bytes a voxel.
+        // Few runs a row even where everything is round and near: less than the two bytes of an integer.
         let per_voxel = map.bytes() as f64 / field.nodes() as f64;
         println!("layers {per_voxel:.3} bytes a voxel, {surface} surface voxels");
         assert!(per_voxel < 1.5, "{per_voxel}");

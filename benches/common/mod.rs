@@ -103,7 +103,7 @@ pub fn draw(
         .x_label_area_size(50)
         .y_label_area_size(70)
         .build_cartesian_2d((0.8 * least..1.3e6).log_scale(), (0.05..1e4).log_scale())?;
-    chart.configure_mesh().x_desc(elements).y_desc("µs, least of 400").label_style(("sans", 15)).draw()?;
+    chart.configure_mesh().x_desc(elements).y_desc("µs, least").label_style(("sans", 15)).draw()?;
     for (name, points, colour) in series {
         let colour = *colour;
         let label = format!("{name}: ~ n^{:.2}", exponent(points));

@@ -98,7 +98,15 @@ impl std::fmt::Display for Voxmap {
             s.memory_bytes as f64 / 1e6,
             s.build_s
         )?;
-        let levels: Vec<String> = s.levels.iter().map(|(n, r)| format!("{n} ({:.3} mm)", 1e3 * r)).collect();
+        // Each at least twice as fine as the one before, and all points.
+        let mut levels: Vec<String> = Vec::new();
+        let mut shown = 0;
+        for (i, (n, r)) in s.levels.iter().enumerate() {
+            if *n >= 2 * shown || i + 1 == s.levels.len() {
+                levels.push(format!("{n} ({:.3} mm)", 1e3 * r));
+                shown = *n;
+            }
+        }
         writeln!(f, "levels:     {}", levels.join(", "))?;
         let [x, y, z] = g.nodes;
         writeln!(

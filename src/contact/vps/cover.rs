@@ -4,47 +4,60 @@ use super::nearest::PointGrid;
 use crate::geometry::Point;
 
 /// Nearest-point searches that a measurement may spend before it settles for a wider bound.
-const MAX_SEARCHES: usize = 3_000_000;
+const MAX_SEARCHES: usize = 1_000_000;
+
+/// A place and its nearest point, with the distance, m.
+type Corner = (Point, Option<(u32, f64)>);
+
+struct Search<'a> {
+    points: &'a [Point],
+    grid: PointGrid,
+    /// Largest distance so far, m.
+    seen: f64,
+    /// Searches so far.
+    spent: usize,
+}
+
+impl Search<'_> {
+    fn corner(&mut self, at: Point) -> Corner {
+        let near = self.grid.nearest(self.points, &at);
+        self.seen = near.map_or(self.seen, |n| self.seen.max(n.1));
+        self.spent += 1;
+        (at, near)
+    }
+}
 
 /// No point of the triangles is farther than the result from its nearest of `points`, m.
 ///
 /// For a triangle with corners v_k and any point s, the largest distance from the triangle to s is
 /// max |v_k - s|. The nearest points of the corners give three such bounds; where the best of them exceeds the
-/// largest distance seen at any corner by more than 3 %, the triangle is split into four.
+/// largest distance seen at any corner by more than 3 %, the triangle is cut in two across its longest side, so that
+/// needles get shorter first.
 pub(super) fn covering_radius(triangles: &[[Point; 3]], points: &[Point]) -> f64 {
     let area: f64 = triangles.iter().map(|c| 0.5 * (c[1] - c[0]).cross(&(c[2] - c[0])).norm()).sum();
     let grid = PointGrid::new(points, (area / points.len().max(1) as f64).sqrt());
-    let mut seen: f64 = 0.0;
-    let mut searches = 0;
+    let mut search = Search { points, grid, seen: 0.0, spent: 0 };
+    let mut open: Vec<[Corner; 3]> = triangles.iter().map(|c| c.map(|v| search.corner(v))).collect();
     let mut settled: f64 = 0.0;
-    let mut stack: Vec<[Point; 3]> = Vec::new();
-    // First pass over whole triangles raises `seen` early, so that fewer need a split.
-    let mut open: Vec<[Point; 3]> = triangles.to_vec();
     while !open.is_empty() {
-        let mut bounds = Vec::with_capacity(open.len());
-        for corners in &open {
-            let near = corners.map(|v| grid.nearest(points, &v));
-            searches += 3;
-            let mut bound = f64::INFINITY;
-            for (s, d) in near.into_iter().flatten() {
-                seen = seen.max(d);
+        let mut next = Vec::new();
+        let enough = 1.03 * search.seen;
+        for corners in open {
+            let bound = corners.iter().filter_map(|c| c.1).fold(f64::INFINITY, |least, (s, _)| {
                 let s = points[s as usize];
-                bound = bound.min(corners.iter().fold(0.0, |m: f64, v| m.max((v - s).norm())));
-            }
-            bounds.push(bound);
-        }
-        for (corners, bound) in open.iter().zip(bounds) {
-            if bound <= 1.03 * seen || searches > MAX_SEARCHES {
+                least.min(corners.iter().fold(0.0, |m: f64, c| m.max((c.0 - s).norm())))
+            });
+            if bound <= enough || search.spent > MAX_SEARCHES {
                 settled = settled.max(bound);
-            } else {
-                stack.push(*corners);
+                continue;
             }
+            let side = |k: usize| (corners[(k + 1) % 3].0 - corners[k].0).norm_squared();
+            let k = (0..3).max_by(|&a, &b| side(a).total_cmp(&side(b))).unwrap_or(0);
+            let [a, b, c] = [0, 1, 2].map(|i| corners[(k + i) % 3]);
+            let middle = search.corner(nalgebra::center(&a.0, &b.0));
+            next.extend([[a, middle, c], [middle, b, c]]);
         }
-        open.clear();
-        for [a, b, c] in stack.drain(..) {
-            let (ab, bc, ca) = (nalgebra::center(&a, &b), nalgebra::center(&b, &c), nalgebra::center(&c, &a));
-            open.extend([[a, ab, ca], [ab, b, bc], [ca, bc, c], [ab, bc, ca]]);
-        }
+        open = next;
     }
-    settled.max(seen)
+    settled.max(search.seen)
 }

@@ -2,22 +2,45 @@
 //! 2.1.1): voxels that a triangle touches are layer 0, the others counted from there, positive inside. Compressed row by row.
 //!
 //! The papers number the outer layers upwards in one place and call inside positive in another; here layers are signed as depths
-//! are. Voxels are the cells about a field's nodes.
+//! are. Voxels are the cells about a field's nodes. Along a row the layer mostly stays as it is or goes up or down by one from voxel
+//! to voxel: such stretches are kept as their last layer and their step.
 
 use super::Field;
 use crate::geometry::bvh::Bvh;
 use crate::geometry::{Point, TriMesh, Vec3};
 use rayon::prelude::*;
 
-/// Voxels of one layer in a row.
+/// Voxels in a row whose layers go on by the same step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     /// Index along x behind the last voxel.
     end: u16,
-    layer: i16,
+    /// Layer of the last voxel, times 4, plus the step to it from the one before plus one (0, 1, 2).
+    code: i16,
 }
 
-/// A grid of signed layers, run-length compressed along x, and for each surface voxel the exactly nearest point of the surface.
+impl Run {
+    /// Layers that a run can tell.
+    const MOST: i16 = i16::MAX / 4;
+
+    fn at(self, x: u32) -> i16 {
+        let (layer, step) = (self.code >> 2, (self.code & 3) - 1);
+        layer - step * (u32::from(self.end) - 1 - x) as i16
+    }
+
+    /// The longest run from the beginning of `layers`, which end at `end` of the row; and its length.
+    fn first(layers: &[i16], start: u16) -> (Self, usize) {
+        let step = match layers {
+            [a, b, ..] if (b - a).abs() <= 1 => b - a,
+            _ => 0,
+        };
+        let goes_on = |pair: &&[i16]| pair[1] - pair[0] == step;
+        let len = 1 + layers.windows(2).take_while(goes_on).count();
+        (Self { end: start + len as u16, code: layers[len - 1] * 4 + step + 1 }, len)
+    }
+}
+
+/// A grid of signed layers, compressed along x, and for each surface voxel the exactly nearest point of the surface.
 /// Immutable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerMap {
@@ -40,7 +63,7 @@ impl LayerMap {
     /// while it is built, on rayon's current pool. Not real-time safe.
     ///
     /// # Errors
-    /// A sentence for a grid of more than 65,535 voxels along x, or of 2^32 or more.
+    /// A sentence for a grid of more than 65,535 voxels along x, of 2^32 or more, or of more than 8,191 layers.
     ///
     /// # Panics
     /// When a triangle's index is out of range.
@@ -68,10 +91,14 @@ impl LayerMap {
         });
         let (mut rows, mut runs) = (vec![0], Vec::new());
         for row in layer.chunks(nx) {
-            let mut end = 0;
-            for same in row.chunk_by(|a, b| a == b) {
-                end += same.len() as u16;
-                runs.push(Run { end, layer: same[0] });
+            if row.iter().any(|l| l.abs() > Run::MOST) {
+                return Err(format!("more than {} layers, or no surface in the grid", Run::MOST));
+            }
+            let mut start = 0;
+            while start < row.len() {
+                let (run, len) = Run::first(&row[start..], start as u16);
+                runs.push(run);
+                start += len;
             }
             rows.push(runs.len() as u32);
         }
@@ -103,7 +130,7 @@ impl LayerMap {
         }
         let row = at[1] as usize + self.dims[1] as usize * at[2] as usize;
         let runs = self.runs.get(*self.rows.get(row)? as usize..*self.rows.get(row + 1)? as usize)?;
-        runs.get(runs.partition_point(|r| u32::from(r.end) <= at[0])).map(|r| r.layer)
+        runs.get(runs.partition_point(|r| u32::from(r.end) <= at[0])).map(|r| r.at(at[0]))
     }
 
     /// The voxel that holds a place (object's frame, m); `None` outside the grid. Real-time safe.
