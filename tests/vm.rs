@@ -242,6 +242,8 @@ fn hid() {
     let gadget = emulated::hid_haptic::HidHaptic::new(&profile, &hand, 64).expect("in reach");
     let gadget = Arc::new(Mutex::new(gadget));
     let plug = uhid::Plug::new(&uhid::WOODENHAPTICS, gadget.clone()).expect("uhid");
+    wait("the node", || Path::new("/dev/hidraw0").exists());
+    owned_by_the_service(Path::new("/dev/hidraw0"));
     let options = Attached { serial: Some("T1".into()), scheduling: SCHEDULING, ..Attached::default() };
     let mut front = attached::open(profile, &options).expect("a driver");
     let shared = front.shared().clone();
