@@ -85,7 +85,7 @@ impl Schedule {
     }
 
     /// Moves the next tick a little towards just after the time at which the device's next sample will be there, so that a
-    /// device with a beat of its own adds no period of waiting. At most [`FOLLOW_NS`] a tick: far less than wake-ups scatter,
+    /// device with a beat of its own adds no period of waiting. At most 5 µs a tick: far less than wake-ups scatter,
     /// and more than crystals differ.
     pub fn follow(&mut self, sample_ns: u64) {
         let period = self.period_ns as i64;

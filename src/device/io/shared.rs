@@ -278,7 +278,7 @@ impl Shared {
 
 impl Emergency for Shared {
     /// From now on every packet is zero. Waits until the I/O thread has sent two of them, the first of which may have been
-    /// under way with a force, for [`LAST_WORD_MS`] at most; after that the device's own watchdog has to end what is left.
+    /// under way with a force, for 20 ms at most; after that the device's own watchdog has to end what is left.
     fn zero(&self, _now_ns: u64) {
         self.silence();
         let before = self.stats.sent.load(Relaxed);
