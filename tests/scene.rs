@@ -25,8 +25,7 @@ fn coarse(cells: u32) -> FieldParams {
 }
 
 fn geometry(mesh: TriMesh, cells: u32) -> Edit {
-    let spec =
-        GeometrySpec { mesh: SourceMesh::new(mesh, "generated"), params: coarse(cells), method: Method::Vps };
+    let spec = GeometrySpec { mesh: SourceMesh::new(mesh, "generated"), params: coarse(cells), method: None };
     Edit::AddGeometry { name: None, spec, persistent: false }
 }
 
@@ -41,6 +40,7 @@ fn object(geometry: impl Into<Ref>, material: impl Into<Ref>, x: f64) -> Edit {
         pose: Pose::translation(x, 0.0, 0.0),
         scale: Vec3::repeat(1.0),
         params: None,
+        method: None,
         moving: false,
     };
     Edit::AddObject { name: None, spec, persistent: false }
@@ -123,6 +123,7 @@ fn edit(scene: &Scene, step: &Step) -> Edit {
                 pose: Pose::identity(),
                 scale: Vec3::repeat(1.0),
                 params: None,
+                method: None,
                 moving,
             };
             Edit::AddObject { name: None, spec, persistent }
@@ -345,7 +346,7 @@ fn estimate(scene: &Scene) -> (u64, u64) {
 
 /// One object of a mesh.
 fn alone(mesh: TriMesh, params: FieldParams) -> Scene {
-    let spec = GeometrySpec { mesh: SourceMesh::new(mesh, "m"), params, method: Method::Vps };
+    let spec = GeometrySpec { mesh: SourceMesh::new(mesh, "m"), params, method: None };
     let edits = [
         material(),
         Edit::AddGeometry { name: None, spec, persistent: false },
@@ -458,6 +459,64 @@ fn with_spheres(scene: &Scene, spheres: u32) -> Scene {
     let geometry = scene.geometries().next().unwrap().meta.id.into();
     let tool = ToolSpec::Spheres { geometry, scale: Vec3::repeat(1.0), spheres, offset: Pose::identity() };
     scene.apply(1, &[Edit::SetTool { tool }]).unwrap().0
+}
+
+/// Objects may be asked by another method than the tool's: then the tool has both structures, and each object is what
+/// its method needs.
+#[test]
+fn each_object_is_asked_by_its_own_method() {
+    let (scene, ids) = boxes(2);
+    let scene = with_tool(&scene, 2000);
+    let compiler = Compiler::new(1 << 30);
+    let method = |scene: &Scene, id: u32, method: Method| {
+        let change = ObjectPatch { method: Some(method), ..ObjectPatch::default() };
+        scene.apply(1, &[patch(id, change)]).unwrap().0
+    };
+    let before = compiler.compile(&scene, &Silent).unwrap();
+    assert!(matches!(before.tool.shape, ToolShape::Shell(_)));
+
+    let mixed = method(&scene, ids[1], Method::Ist);
+    assert_ne!(mixed.object(ids[1]).unwrap().incarnation, scene.object(ids[1]).unwrap().incarnation);
+    let (snapshot, report) = compiler.compile_reported(&mixed, &Silent).unwrap();
+    assert_eq!(report.built, 1, "the tree; points and fields are there");
+    let ToolShape::Both(shell, tree) = &snapshot.tool.shape else { panic!("both: {:?}", snapshot.tool) };
+    assert!(shell.len > 1000 && tree.spheres > 1000);
+    let ask = |snapshot: &Snapshot, id: u32| {
+        let object = snapshot.objects.iter().find(|o| o.id == id).expect("a box");
+        let pose = Pose::from_parts(
+            (object.pose.translation.vector + Vec3::new(0.0, 0.0, 0.039)).into(),
+            object.pose.rotation,
+        );
+        let rest = Twist::ZERO;
+        let query = Query {
+            tool: &snapshot.tool.shape,
+            tool_pose: &pose,
+            tool_twist: &rest,
+            object: &object.shape,
+            object_pose: &object.pose,
+            object_twist: &rest,
+            material: &object.material,
+        };
+        contact::query(&query, Budget::UNLIMITED, &mut QueryState::default())
+    };
+    let (points, spheres) = (ask(&snapshot, ids[0]), ask(&snapshot, ids[1]));
+    assert!(points.touching && points.volume.is_none(), "points give no volume");
+    assert!(spheres.touching && spheres.volume.is_some_and(|v| (v / 6e-7 - 1.0).abs() < 0.03));
+    // The same press on the same box, by either method.
+    let (a, b) = (points.wrench.force, spheres.wrench.force);
+    assert!((a - b).norm() < 0.05 * a.norm(), "{a:?} {b:?}");
+
+    // Where all ask for the other method, its structure alone is made, and each scene leaves what the next one shares.
+    let all = method(&mixed, ids[0], Method::Ist);
+    let (snapshot, report) = compiler.compile_reported(&all, &Silent).unwrap();
+    assert!(matches!(snapshot.tool.shape, ToolShape::Spheres(_)) && report.built == 0, "{report:?}");
+    // The structure that is missing counts under the cap.
+    assert!(estimate(&mixed).0 > estimate(&scene).0);
+    // A ball has no structure: methods change nothing.
+    let ball = Edit::SetTool { tool: ToolSpec::Sphere { radius: 0.005, offset: Pose::identity() } };
+    let (ball, _) = mixed.apply(1, &[ball]).unwrap();
+    let snapshot = compiler.compile(&ball, &Silent).unwrap();
+    assert!(snapshot.objects.iter().all(|o| matches!(o.shape, ObjectShape::Field(_))));
 }
 
 /// What the servo keeps for a tool of spheres beyond fields and spheres stands in the report and under the cap.

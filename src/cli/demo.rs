@@ -11,6 +11,7 @@ use super::plot::{draw, reduce::Columns};
 use super::{fields, out, progress::Bar};
 use crate::config::Config;
 use crate::recording::{ClockKind, Header, Recorder, Recording};
+use crate::scene::model::Method;
 use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,6 +37,9 @@ pub struct Args {
     /// Also write the summary as one JSON object
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// How contact is computed: by points of the pin's surface, or by spheres that fill it
+    #[arg(long, default_value = "vps", value_parser = ["vps", "ist"])]
+    pub method: String,
 }
 
 /// Runs `hapticd demo`.
@@ -52,7 +56,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     let bar = Bar::new("building the scene");
-    let built = scene::build(&args.out, &fields::compiler(&Config::default()), &bar);
+    let method = Method::named(&args.method).unwrap_or(Method::Vps);
+    let built = scene::build(&args.out, method, &fields::compiler(&Config::default()), &bar);
     bar.finish();
     let built = built?;
     fields::say(&built.report)?;
@@ -108,7 +113,7 @@ mod tests {
     #[test]
     fn the_scene_is_as_large_and_the_hand_as_busy_as_promised() {
         let dir = tempfile::tempdir().unwrap();
-        let built = scene::build(dir.path(), &Compiler::new(1 << 30), &Silent).unwrap();
+        let built = scene::build(dir.path(), Method::Vps, &Compiler::new(1 << 30), &Silent).unwrap();
         let ToolShape::Shell(shell) = &built.snapshot.tool.shape else { panic!("the pin is no shell") };
         assert!(shell.len >= 5000, "{} points", shell.len);
         let field = built.snapshot.objects[0].shape.field();

@@ -17,9 +17,7 @@ use crate::geometry::field::build::{FieldParams, Resolution, Silent};
 use crate::geometry::{Pose, Vec3, shapes};
 use crate::protocol::messages::RtNote;
 use crate::scene::compile::Compiler;
-use crate::scene::model::{
-    Edit, GeometrySpec, Limits, Material, Method, ObjectSpec, Scene, SourceMesh, ToolSpec,
-};
+use crate::scene::model::{Edit, GeometrySpec, Limits, Material, ObjectSpec, Scene, SourceMesh, ToolSpec};
 use crate::scene::snapshot::Snapshot;
 use crate::servo::handle::{ServoConfig, channel};
 use crate::servo::rt::{RtLine, RtOptions};
@@ -209,7 +207,7 @@ fn reference_scene() -> Option<Snapshot> {
     let spec = |mesh, cells| GeometrySpec {
         mesh: SourceMesh::new(mesh, "calibration"),
         params: FieldParams { resolution: Resolution::Longest(cells), ..FieldParams::default() },
-        method: Method::default(),
+        method: None,
     };
     let geometry = |name: &str, spec| Edit::AddGeometry { name: Some(name.into()), spec, persistent: false };
     let material = Material { stiffness: 500.0, reference_area: 1e-4, damping: 0.0 };
@@ -225,6 +223,7 @@ fn reference_scene() -> Option<Snapshot> {
                 pose: Pose::translation(0.0, -0.05, 0.0),
                 scale: Vec3::repeat(1.0),
                 params: None,
+                method: None,
                 moving: false,
             },
             persistent: false,

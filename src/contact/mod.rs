@@ -54,6 +54,8 @@ pub enum ToolShape {
     Shell(Arc<vps::PointShell>),
     /// A solid filled with inner spheres.
     Spheres(Arc<ist::SphereTree>),
+    /// Both of one body: objects that are fields are asked by the points, solids by the spheres.
+    Both(Arc<vps::PointShell>, Arc<ist::SphereTree>),
 }
 
 /// An object's geometry, in the object's own frame.
@@ -247,8 +249,11 @@ pub fn query(q: &Query<'_>, budget: Budget<'_>, state: &mut QueryState) -> Conta
     }
     match (q.tool, q.object) {
         (ToolShape::Sphere { radius }, object) => sphere::query(q, *radius, object.field()),
+        (ToolShape::Both(shell, _), ObjectShape::Field(field)) => vps::query(q, shell, field, budget, state),
         (ToolShape::Shell(shell), object) => vps::query(q, shell, object.field(), budget, state),
-        (ToolShape::Spheres(tree), ObjectShape::Solid(solid)) => ist::query(q, tree, solid, budget, state),
+        (ToolShape::Spheres(tree) | ToolShape::Both(_, tree), ObjectShape::Solid(solid)) => {
+            ist::query(q, tree, solid, budget, state)
+        }
         // A sphere tree needs the object's surface too: scenes pair it with solids only.
         (ToolShape::Spheres(_), ObjectShape::Field(_)) => Contact { complete: false, ..Contact::none(None) },
     }

@@ -144,6 +144,16 @@ pub enum ToolJson {
     },
 }
 
+/// How contact with an object is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MethodName {
+    /// Voxmap-PointShell.
+    Vps,
+    /// Inner Sphere Trees.
+    Ist,
+}
+
 /// One change of the scene. In a transaction `op` names it; as a request of its own the method does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", deny_unknown_fields)]
@@ -228,6 +238,9 @@ pub enum Edit {
         /// Fineness of its field; that of the mesh when absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resolution: Option<Resolution>,
+        /// How contact is computed; the tool's method when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        method: Option<MethodName>,
     },
     /// Changes an object; what is absent stays.
     #[serde(rename = "object.update")]
@@ -249,6 +262,9 @@ pub enum Edit {
         /// New fineness.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resolution: Option<Resolution>,
+        /// New method of contact.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        method: Option<MethodName>,
         /// Whether a motion stream may move it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         moving: Option<bool>,

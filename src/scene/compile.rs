@@ -10,7 +10,7 @@ mod store;
 mod tests;
 
 use super::cache::{Cache, CacheNote, Source};
-use super::model::{GeometryDef, Object, Scene, ToolDef, ToolGeometry};
+use super::model::{GeometryDef, Method, Object, Scene, ToolDef, ToolGeometry};
 use super::snapshot::{Snapshot, SnapshotObject, Tool};
 use crate::contact::ist::{IstParams, Solid};
 use crate::contact::vps::{PointShell, ShellParams};
@@ -133,8 +133,9 @@ impl Compiler {
     ) -> Result<(Snapshot, CompileReport), CompileError> {
         let mut report = CompileReport::default();
         let wanted = wanted(scene);
-        let tool_key = ToolKey::of(scene.tool());
-        let _reserved = self.reserve(scene, &wanted, tool_key.as_ref())?;
+        let tools = tools(scene);
+        let keys: Vec<ToolKey> = tools.iter().filter_map(ToolKey::of).collect();
+        let _reserved = self.reserve(scene, &wanted, &keys)?;
 
         let missing = wanted.keys().filter(|k| !self.store().has(k)).count() as u64;
         let mut at = 0;
@@ -171,13 +172,11 @@ impl Compiler {
         if progress.cancelled() {
             return Err(CompileError::Cancelled);
         }
-        let tool = self.tool(scene.tool(), tool_key, progress, &mut report)?;
+        let tool = self.tool(scene.tool(), tools, progress, &mut report)?;
         let mut solids = BTreeMap::new();
-        if let ToolShape::Spheres(_) = &tool.shape {
-            for (key, want) in &wanted {
-                let solid = built.get(key).and_then(|b| b.solid(want, progress));
-                solids.insert(key.clone(), solid.ok_or(CompileError::Cancelled)?);
-            }
+        for (key, want) in wanted.iter().filter(|(_, want)| want.solid) {
+            let solid = built.get(key).and_then(|b| b.solid(want, progress));
+            solids.insert(key.clone(), solid.ok_or(CompileError::Cancelled)?);
         }
         let objects = assemble(scene, &built, &solids);
         report.bytes = scene.mesh_bytes() + built.values().map(|b| b.bytes()).sum::<u64>();
@@ -185,6 +184,9 @@ impl Compiler {
             ToolShape::Sphere { .. } => 0,
             ToolShape::Shell(shell) => shell.memory_bytes() as u64,
             ToolShape::Spheres(tree) => tree.memory_bytes() as u64 + tree.surface_bytes(),
+            ToolShape::Both(shell, tree) => {
+                (shell.memory_bytes() + tree.memory_bytes()) as u64 + tree.surface_bytes()
+            }
         };
         self.store().shrink(self.cap, |key| built.contains_key(key));
         let mapping = scene.mapping();
@@ -196,36 +198,45 @@ impl Compiler {
     fn tool(
         &self,
         def: &ToolDef,
-        key: Option<ToolKey>,
+        made_of: Vec<ToolGeometry>,
         progress: &dyn Progress,
         report: &mut CompileReport,
     ) -> Result<Arc<Tool>, CompileError> {
-        let shape = match (&def.geometry, key) {
-            (ToolGeometry::Sphere(radius), _) => ToolShape::Sphere { radius: *radius },
-            (geometry, Some(key)) => {
-                let found = self.store().shape(&key);
-                match found {
-                    Some(shape) => {
-                        report.reused += 1;
-                        shape
-                    }
-                    None => {
-                        let (shape, source) = make(geometry, &self.disk, progress, &mut report.cache_notes)?;
-                        report.cache_notes.dedup();
-                        match source {
-                            Source::Built => report.built += 1,
-                            Source::Disk => report.loaded += 1,
-                        }
-                        self.store().put_shape(key, shape)
-                    }
+        let (mut shapes, mut keyed) = (Vec::new(), Vec::new());
+        for geometry in made_of {
+            let key = ToolKey::of(&geometry);
+            let found = key.as_ref().and_then(|key| self.store().shape(key));
+            let shape = match found {
+                Some(shape) => {
+                    report.reused += 1;
+                    shape
                 }
-            }
-            (_, None) => unreachable!("a mesh tool has a key"),
+                None => {
+                    let (shape, source) = make(&geometry, &self.disk, progress, &mut report.cache_notes)?;
+                    report.cache_notes.dedup();
+                    match source {
+                        _ if key.is_none() => {}
+                        Source::Built => report.built += 1,
+                        Source::Disk => report.loaded += 1,
+                    }
+                    shape
+                }
+            };
+            keyed.extend(key.map(|key| (key, shape.clone())));
+            shapes.push(shape);
+        }
+        self.store().keep_shapes(keyed);
+        let shape = match (shapes.pop(), shapes.pop()) {
+            (Some(ToolShape::Spheres(tree)), Some(ToolShape::Shell(shell)))
+            | (Some(ToolShape::Shell(shell)), Some(ToolShape::Spheres(tree))) => ToolShape::Both(shell, tree),
+            (Some(shape), _) => shape,
+            (None, _) => unreachable!("a tool is made of something"),
         };
         let bound_radius = match &shape {
             ToolShape::Sphere { radius } => *radius,
             ToolShape::Shell(shell) => shell.bound_radius,
             ToolShape::Spheres(tree) => tree.bound_radius,
+            ToolShape::Both(shell, tree) => shell.bound_radius.max(tree.bound_radius),
         };
         let tool = Tool { shape, offset: def.offset, bound_radius, incarnation: def.incarnation };
         Ok(self.store().share_tool(tool))
@@ -240,15 +251,42 @@ struct Want<'a> {
     def: &'a GeometryDef,
     scale: Vec3,
     params: FieldParams,
+    /// Its surface is asked too.
+    solid: bool,
 }
 
 fn wanted(scene: &Scene) -> Wanted<'_> {
-    let want = |o: &Object| {
-        let def = scene.geometry(o.geometry)?;
-        let want = Want { def, scale: o.scale, params: o.params.unwrap_or(def.params) };
-        Some((GeometryKey::of(def, &want.scale, &want.params), want))
-    };
-    scene.objects().filter_map(want).collect()
+    let mut all = Wanted::new();
+    for o in scene.objects() {
+        let Some(def) = scene.geometry(o.geometry) else { continue };
+        let want = Want {
+            def,
+            scale: o.scale,
+            params: o.params.unwrap_or(def.params),
+            solid: method(scene, def, o) == Some(Method::Ist),
+        };
+        let key = GeometryKey::of(def, &want.scale, &want.params);
+        let solid = want.solid;
+        all.entry(key).or_insert(want).solid |= solid;
+    }
+    all
+}
+
+/// By which method an object is asked: its own, that of its shape, that of the tool. `None` for a tool that is a ball.
+fn method(scene: &Scene, def: &GeometryDef, object: &Object) -> Option<Method> {
+    let tool = scene.tool().geometry.method()?;
+    Some(object.method.or(def.method).unwrap_or(tool))
+}
+
+/// What the tool is to be made of: the structure that it names, and that of the other method where an object asks for it.
+fn tools(scene: &Scene) -> Vec<ToolGeometry> {
+    let geometry = &scene.tool().geometry;
+    let Some(own) = geometry.method() else { return vec![geometry.clone()] };
+    let asked: Vec<Method> =
+        scene.objects().filter_map(|o| method(scene, scene.geometry(o.geometry)?, o)).collect();
+    let other = if own == Method::Vps { Method::Ist } else { Method::Vps };
+    let needed = |m: &Method| asked.contains(m) || (*m == own && !asked.contains(&other));
+    [own, other].into_iter().filter(needed).filter_map(|m| geometry.made_for(m)).collect()
 }
 
 /// What is too fine for the field, if anything.
@@ -290,7 +328,7 @@ fn make(
     }
 }
 
-/// The snapshot's objects, as solids where `solids` has them.
+/// The snapshot's objects, as solids where the tool's spheres ask them.
 fn assemble(
     scene: &Scene,
     built: &BTreeMap<GeometryKey, Arc<Built>>,
@@ -310,8 +348,10 @@ fn assemble(
                 motion: o.motion,
                 pose: o.pose,
                 shape: match solids.get(&key) {
-                    Some(solid) => ObjectShape::Solid(solid.clone()),
-                    None => ObjectShape::Field(shape.field.clone()),
+                    Some(solid) if method(scene, def, o) == Some(Method::Ist) => {
+                        ObjectShape::Solid(solid.clone())
+                    }
+                    _ => ObjectShape::Field(shape.field.clone()),
                 },
                 material: Material { stiffness: m.stiffness * o.gain, damping: m.damping * o.gain, ..m },
                 bound_centre: shape.centre,

@@ -138,6 +138,9 @@ pub(super) struct ObjectArgs {
     /// A motion stream may move it
     #[arg(long)]
     moving: bool,
+    /// How contact with it is computed: by the tool's points or by its inner spheres; by default as the tool says
+    #[arg(long, value_parser = ["vps", "ist"])]
+    method: Option<String>,
 }
 
 impl ObjectArgs {
@@ -149,6 +152,7 @@ impl ObjectArgs {
         put(&mut m, "pose", pose(self.at, self.rot));
         put(&mut m, "scale", self.scale.map(|s| json!(s)));
         put(&mut m, "moving", Some(self.moving));
+        put(&mut m, "method", self.method.as_deref());
         put(&mut m, "persistent", Some(keep));
         Value::Object(m)
     }
@@ -190,6 +194,9 @@ pub(super) struct SetArgs {
     /// Whether a motion stream may move it
     #[arg(long)]
     moving: Option<bool>,
+    /// How contact with it is computed: by the tool's points or by its inner spheres
+    #[arg(long, value_parser = ["vps", "ist"])]
+    method: Option<String>,
 }
 
 impl SetArgs {
@@ -200,6 +207,7 @@ impl SetArgs {
         put(&mut m, "mesh", self.mesh.as_deref());
         put(&mut m, "scale", self.scale.map(|s| json!(s)));
         put(&mut m, "moving", self.moving);
+        put(&mut m, "method", self.method.as_deref());
         Value::Object(m)
     }
 }

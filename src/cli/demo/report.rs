@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 /// The size of what was built.
 pub struct Facts {
     triangles: [usize; 2],
-    points: usize,
+    made_of: String,
     nodes: [u32; 3],
     bytes: u64,
     loaded: bool,
@@ -25,14 +25,18 @@ impl Facts {
     /// # Errors
     /// The scene is not the demo's.
     pub fn of(built: &Built) -> anyhow::Result<Self> {
-        let (ToolShape::Shell(shell), [object]) = (&built.snapshot.tool.shape, &*built.snapshot.objects)
-        else {
-            bail!("the demo's scene is one mesh tool and one object")
+        let (shape, [object]) = (&built.snapshot.tool.shape, &*built.snapshot.objects) else {
+            bail!("the demo's scene has one object")
+        };
+        let made_of = match shape {
+            ToolShape::Shell(shell) => format!("{} points", shell.len),
+            ToolShape::Spheres(tree) => format!("{} spheres", tree.spheres),
+            _ => bail!("the demo's tool is a mesh of points or spheres"),
         };
         let field = object.shape.field();
         Ok(Self {
             triangles: built.triangles,
-            points: shell.len,
+            made_of,
             nodes: field.dims,
             bytes: built.report.bytes,
             loaded: built.report.loaded > 0,
@@ -42,10 +46,10 @@ impl Facts {
 
 impl std::fmt::Display for Facts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { triangles, points, nodes: [x, y, z], bytes, loaded } = self;
+        let Self { triangles, made_of, nodes: [x, y, z], bytes, loaded } = self;
         write!(
             f,
-            "pin: {} triangles, {points} points; hole: {} triangles, field of {x} x {y} x {z}{}; {:.1} MB",
+            "pin: {} triangles, {made_of}; hole: {} triangles, field of {x} x {y} x {z}{}; {:.1} MB",
             triangles[0],
             triangles[1],
             if *loaded { " from the disk cache" } else { "" },

@@ -12,6 +12,8 @@ use anyhow::Context as _;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Spheres of the pin, where it is asked by those.
+pub const SPHERES: u32 = 20_000;
 /// Surface points of the pin.
 pub const POINTS: u32 = 6000;
 /// Edge of a cell of the hole's field, m: 224 x 128 x 128 cells and padding.
@@ -33,7 +35,12 @@ pub struct Built {
 ///
 /// # Errors
 /// A file that cannot be written or read, or a build that fails or is cancelled.
-pub fn build(dir: &Path, compiler: &Compiler, progress: &dyn Progress) -> anyhow::Result<Built> {
+pub fn build(
+    dir: &Path,
+    method: Method,
+    compiler: &Compiler,
+    progress: &dyn Progress,
+) -> anyhow::Result<Built> {
     let hole_shape = HoleShape::default();
     let pin_shape = PinShape::default();
     // The hand holds the pin in the middle of its shank: there a press is all force and little torque.
@@ -48,12 +55,13 @@ pub fn build(dir: &Path, compiler: &Compiler, progress: &dyn Progress) -> anyhow
         spec: GeometrySpec {
             mesh: mesh.clone(),
             params: FieldParams { resolution: Resolution::Cell(CELL), ..FieldParams::default() },
-            method: Method::Vps,
+            method: None,
         },
         persistent: true,
     };
     // The device's origin lies where the pin starts: partly in, on the axis, touching nothing.
     let start = Vec3::new(hole_shape.length / 2.0 + pin_shape.length - INSERTED, 0.0, 0.0) + grip;
+    let (scale, offset) = (Vec3::repeat(1.0), Pose::identity());
     let edits = [
         Edit::AddMaterial {
             name: Some("rubber".into()),
@@ -71,16 +79,15 @@ pub fn build(dir: &Path, compiler: &Compiler, progress: &dyn Progress) -> anyhow
                 pose: Pose::identity(),
                 scale: Vec3::repeat(1.0),
                 params: None,
+                method: None,
                 moving: false,
             },
             persistent: true,
         },
         Edit::SetTool {
-            tool: ToolSpec::Mesh {
-                geometry: Ref::New(1),
-                scale: Vec3::repeat(1.0),
-                points: POINTS,
-                offset: Pose::identity(),
+            tool: match method {
+                Method::Vps => ToolSpec::Mesh { geometry: Ref::New(1), scale, points: POINTS, offset },
+                Method::Ist => ToolSpec::Spheres { geometry: Ref::New(1), scale, spheres: SPHERES, offset },
             },
         },
         Edit::SetMapping {

@@ -5,7 +5,7 @@ use crate::config::source::number;
 use crate::geometry::import::Unit;
 use crate::geometry::pose::Vec3;
 use crate::geometry::{Pose, field::build::FieldParams, field::build::Resolution as FieldResolution};
-use crate::protocol::edit::{Edit as Wire, Factors, ObjectRef, PoseJson, Resolution, ToolJson};
+use crate::protocol::edit::{Edit as Wire, Factors, MethodName, ObjectRef, PoseJson, Resolution, ToolJson};
 use crate::protocol::rpc::{RpcError, codes};
 use crate::scene::model::{
     Edit, EditError, EditErrorKind, GeometrySpec, Material, Method, ObjectPatch, ObjectSpec, Ref, Scene,
@@ -157,28 +157,50 @@ fn one(
         Wire::MeshLoad { name, resolution, persistent, .. } => {
             let mesh = mesh.ok_or_else(|| RpcError::new(codes::INTERNAL, "the mesh was not read"))?;
             let params = params(*resolution).unwrap_or_default();
-            let spec = GeometrySpec { mesh, params, method: Method::default() };
+            let spec = GeometrySpec { mesh, params, method: None };
             Edit::AddGeometry { name: Some(name.clone()), spec, persistent: *persistent }
         }
         Wire::MeshDelete { name } => Edit::RemoveGeometry { geometry: Ref::Name(name.clone()) },
-        Wire::ObjectCreate { name, mesh, material, pose: p, moving, persistent, scale, resolution } => {
+        Wire::ObjectCreate {
+            name,
+            mesh,
+            material,
+            pose: p,
+            moving,
+            persistent,
+            scale,
+            resolution,
+            method,
+        } => {
             let spec = ObjectSpec {
                 geometry: Ref::Name(mesh.clone()),
                 material: Ref::Name(material.clone()),
                 pose: pose(p, "pose")?,
                 scale: factors(*scale),
                 params: params(*resolution),
+                method: method.map(contact_method),
                 moving: *moving,
             };
             Edit::AddObject { name: Some(name.clone()), spec, persistent: *persistent }
         }
-        Wire::ObjectUpdate { object: o, material, pose: p, mesh, scale, resolution, moving, persistent } => {
+        Wire::ObjectUpdate {
+            object: o,
+            material,
+            pose: p,
+            mesh,
+            scale,
+            resolution,
+            method,
+            moving,
+            persistent,
+        } => {
             let patch = ObjectPatch {
                 geometry: mesh.clone().map(Ref::Name),
                 material: material.clone().map(Ref::Name),
                 pose: p.map(|p| pose(&p, "pose")).transpose()?,
                 scale: scale.map(|f| Vec3::from(f.each())),
                 params: params(*resolution),
+                method: method.map(contact_method),
                 moving: *moving,
                 gain: None,
                 persistent: *persistent,
@@ -196,6 +218,13 @@ fn one(
             Edit::Clear
         }
     })
+}
+
+fn contact_method(name: MethodName) -> Method {
+    match name {
+        MethodName::Vps => Method::Vps,
+        MethodName::Ist => Method::Ist,
+    }
 }
 
 fn tool_spec(tool: &ToolJson) -> Result<ToolSpec, RpcError> {

@@ -264,8 +264,8 @@ impl SceneService {
 pub fn may_build(edit: &Wire) -> bool {
     match edit {
         Wire::MeshLoad { .. } | Wire::ObjectCreate { .. } | Wire::ToolSet { .. } => true,
-        Wire::ObjectUpdate { mesh, scale, resolution, .. } => {
-            mesh.is_some() || scale.is_some() || resolution.is_some()
+        Wire::ObjectUpdate { mesh, scale, resolution, method, .. } => {
+            mesh.is_some() || scale.is_some() || resolution.is_some() || method.is_some()
         }
         _ => false,
     }

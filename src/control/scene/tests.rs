@@ -68,6 +68,7 @@ fn object(name: &str, moving: bool) -> Wire {
         persistent: false,
         scale: None,
         resolution: None,
+        method: None,
     }
 }
 
@@ -115,6 +116,7 @@ fn whatever_fails_changes_and_publishes_nothing() {
         mesh: None,
         scale: None,
         resolution: None,
+        method: None,
         moving: None,
         persistent: None,
     };

@@ -4,7 +4,7 @@ use super::Want;
 use crate::contact::ist::Solid;
 use crate::geometry::Vec3;
 use crate::geometry::field::build::{self, FieldParams, Needs, Resolution};
-use crate::scene::model::{GeometryDef, Method, SourceMesh, ToolDef, ToolGeometry};
+use crate::scene::model::{GeometryDef, SourceMesh, ToolGeometry};
 
 /// Working memory for a point of a shell: ten candidates and their neighbourhoods, in vectors that grow.
 const SAMPLING: u64 = 8000;
@@ -25,7 +25,6 @@ pub(super) struct GeometryKey {
     scale: [u64; 3],
     /// Kind of resolution, its value's bits, padding.
     params: (u8, u64, u32),
-    method: u8,
 }
 
 impl GeometryKey {
@@ -35,14 +34,7 @@ impl GeometryKey {
             Resolution::Longest(n) => (1, u64::from(n)),
             Resolution::MemoryCap(bytes) => (2, bytes),
         };
-        Self {
-            mesh: def.mesh.hash,
-            scale: bits(scale),
-            params: (kind, value, params.padding),
-            method: match def.method {
-                Method::Vps => 0,
-            },
-        }
+        Self { mesh: def.mesh.hash, scale: bits(scale), params: (kind, value, params.padding) }
     }
 }
 
@@ -66,8 +58,8 @@ enum Elements {
 
 impl ToolKey {
     /// `None` for tools that need nothing built.
-    pub(super) fn of(def: &ToolDef) -> Option<Self> {
-        match &def.geometry {
+    pub(super) fn of(geometry: &ToolGeometry) -> Option<Self> {
+        match geometry {
             ToolGeometry::Sphere(_) => None,
             ToolGeometry::Mesh { mesh, scale, points } => {
                 Some(Self::new(mesh, scale, *points, Elements::Points))
@@ -80,11 +72,6 @@ impl ToolKey {
 
     fn new(mesh: &SourceMesh, scale: &Vec3, count: u32, of: Elements) -> Self {
         Self { mesh: mesh.hash, scale: bits(scale), count, of, triangles: mesh.mesh.triangles.len() }
-    }
-
-    /// True when the objects' surfaces are held beside their fields.
-    pub(super) fn needs_solids(&self) -> bool {
-        self.of == Elements::Spheres
     }
 
     /// Estimate of the finished structure, bytes.

@@ -24,19 +24,20 @@ impl Compiler {
         &self,
         scene: &Scene,
         wanted: &Wanted<'_>,
-        tool: Option<&ToolKey>,
+        tool: &[ToolKey],
     ) -> Result<Reserved<'_>, CompileError> {
         let mut store = self.store();
-        let new_tool = tool.filter(|key| store.shape(key).is_none());
-        let stays = scene.mesh_bytes().saturating_add(tool.map_or(0, ToolKey::bytes));
-        let solids = tool.is_some_and(ToolKey::needs_solids);
+        let shapes = tool.iter().map(ToolKey::bytes).fold(0, u64::saturating_add);
+        let stays = scene.mesh_bytes().saturating_add(shapes);
         let (mut fields, mut missing) = (0u64, 0u64);
         // One thing is built after the other.
-        let mut working = new_tool.map_or(0, ToolKey::working);
+        let new_tool = tool.iter().filter(|key| store.shape(key).is_none());
+        let mut working = new_tool.map(ToolKey::working).max().unwrap_or(0);
         let mut largest = (0, String::from("the meshes themselves"));
         for (key, want) in wanted {
             let found = store.peek(key);
-            // The surface comes with the first tool of spheres and stays.
+            let solids = want.solid;
+            // The surface comes with the first query by spheres and stays.
             let surface = match found {
                 Some(built) if !solids || built.solid.get().is_some() => 0,
                 None if !solids => 0,

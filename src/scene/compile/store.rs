@@ -66,7 +66,8 @@ pub(super) fn shell_bytes(points: usize) -> u64 {
 pub(super) struct Store {
     fields: BTreeMap<GeometryKey, (Arc<Built>, u64)>,
     clock: u64,
-    shape: Option<(ToolKey, ToolShape)>,
+    /// What the tool of the last compilation is made of, by method.
+    shapes: Vec<(ToolKey, ToolShape)>,
     tool: Option<Arc<Tool>>,
     /// Memory set aside for the builds that run, bytes.
     pub(super) reserved: u64,
@@ -96,12 +97,12 @@ impl Store {
 
     /// What the tool of the last compilation was made of, when the key is the same.
     pub(super) fn shape(&self, key: &ToolKey) -> Option<ToolShape> {
-        self.shape.as_ref().filter(|(k, _)| k == key).map(|(_, s)| s.clone())
+        self.shapes.iter().find(|(k, _)| k == key).map(|(_, s)| s.clone())
     }
 
-    pub(super) fn put_shape(&mut self, key: ToolKey, shape: ToolShape) -> ToolShape {
-        self.shape = Some((key, shape.clone()));
-        shape
+    /// Keeps these, and no others.
+    pub(super) fn keep_shapes(&mut self, shapes: Vec<(ToolKey, ToolShape)>) {
+        self.shapes = shapes;
     }
 
     /// The tool of the last compilation when it is the same, so that snapshots share it.
@@ -137,6 +138,7 @@ fn same_shape(a: &ToolShape, b: &ToolShape) -> bool {
         (ToolShape::Sphere { radius: a }, ToolShape::Sphere { radius: b }) => a == b,
         (ToolShape::Shell(a), ToolShape::Shell(b)) => Arc::ptr_eq(a, b),
         (ToolShape::Spheres(a), ToolShape::Spheres(b)) => Arc::ptr_eq(a, b),
+        (ToolShape::Both(a, b), ToolShape::Both(c, d)) => Arc::ptr_eq(a, c) && Arc::ptr_eq(b, d),
         _ => false,
     }
 }

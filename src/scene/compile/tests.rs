@@ -5,7 +5,7 @@ use super::store::{Built, Store};
 use crate::geometry::field::Field;
 use crate::geometry::field::build::{FieldParams, FieldReport, Resolution};
 use crate::geometry::{Point, Vec3, shapes};
-use crate::scene::model::{GeometryDef, Meta, Method, SourceMesh};
+use crate::scene::model::{GeometryDef, Meta, SourceMesh};
 use std::sync::Arc;
 
 fn def(edge: f64, resolution: Resolution) -> GeometryDef {
@@ -13,7 +13,7 @@ fn def(edge: f64, resolution: Resolution) -> GeometryDef {
         meta: Meta { id: 1, name: None, owner: 0, persistent: true },
         mesh: SourceMesh::new(shapes::cuboid(Vec3::repeat(edge)), "cube"),
         params: FieldParams { resolution, padding: 4 },
-        method: Method::Vps,
+        method: None,
     }
 }
 

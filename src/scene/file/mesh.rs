@@ -31,11 +31,11 @@ pub(super) fn read(
     Ok((GeometrySpec { mesh, params: params(t)?, method: method(t)? }, report))
 }
 
-fn method(t: &Table<'_>) -> Result<Method, SourceError> {
-    match t.opt::<String>("method")?.as_deref() {
-        None | Some("vps") => Ok(Method::Vps),
-        Some(other) => Err(t.error("method", format!("no method '{other}' for a mesh; known: vps (the tool's method decides: [tool] method = \"ist\")"))),
-    }
+/// `method` of meshes and objects.
+pub(super) fn method(t: &Table<'_>) -> Result<Option<Method>, SourceError> {
+    let Some(name) = t.opt::<String>("method")? else { return Ok(None) };
+    let unknown = || t.error("method", format!("no method '{name}'; known: {}", Method::NAMES));
+    Method::named(&name).ok_or_else(unknown).map(Some)
 }
 
 /// One of `cells`, `cell_m`, `memory_mb`; and `padding`.

@@ -24,6 +24,7 @@ pub(super) fn spec(t: &Table<'_>) -> Result<ObjectSpec, SourceError> {
         pose: pose(t)?,
         scale: scale(t)?,
         params: None,
+        method: super::mesh::method(t)?,
         moving: t.or("moving", false)?,
     })
 }

@@ -169,9 +169,10 @@ impl Scene {
         let meta = self.meta(name, owner, persistent)?;
         let id = meta.id;
         self.slots.objects.insert(slot);
-        let (pose, scale, params) = (spec.pose, spec.scale, spec.params);
+        let (pose, scale, params, method) = (spec.pose, spec.scale, spec.params, spec.method);
+        let gain = 1.0;
         let object =
-            Object { meta, incarnation, slot, motion, geometry, material, pose, scale, params, gain: 1.0 };
+            Object { meta, incarnation, slot, motion, geometry, material, pose, scale, params, method, gain };
         self.objects.insert(id, object);
         Ok(id)
     }
@@ -183,7 +184,7 @@ impl Scene {
         created: &[Option<u32>],
     ) -> Result<(), EditError> {
         let mut o = self.objects.get(&id).cloned().ok_or_else(|| invalid("object", "gone"))?;
-        let before = (o.geometry, o.scale, o.params);
+        let before = (o.geometry, o.scale, o.params, o.method);
         if let Some(r) = &patch.geometry {
             o.geometry = resolve(&self.geometries, r, created)?;
         }
@@ -202,6 +203,7 @@ impl Scene {
             check_params(&params)?;
             o.params = Some(params);
         }
+        o.method = patch.method.or(o.method);
         if let Some(gain) = patch.gain {
             o.gain = within("gain", gain, 0.0, 1.0, "")?;
         }
@@ -216,7 +218,7 @@ impl Scene {
             }
             _ => {}
         }
-        if (o.geometry, o.scale, o.params) != before {
+        if (o.geometry, o.scale, o.params, o.method) != before {
             o.incarnation = self.incarnation()?;
         }
         self.objects.insert(id, o);

@@ -1,6 +1,6 @@
 //! Edits of a scene and their errors.
 
-use super::parts::{GeometrySpec, ObjectSpec, ToolSpec};
+use super::parts::{GeometrySpec, Method, ObjectSpec, ToolSpec};
 use crate::contact::Material;
 use crate::geometry::field::build::FieldParams;
 use crate::geometry::{Pose, Vec3};
@@ -51,6 +51,8 @@ pub struct ObjectPatch {
     pub scale: Option<Vec3>,
     /// Other fineness of its field: a new incarnation.
     pub params: Option<FieldParams>,
+    /// Other method: a new incarnation.
+    pub method: Option<Method>,
     /// Whether a motion stream may move it.
     pub moving: Option<bool>,
     /// Factor on stiffness and damping, 0..=1.

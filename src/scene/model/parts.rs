@@ -85,12 +85,27 @@ pub struct MaterialDef {
     pub material: Material,
 }
 
-/// How contact with an object is computed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// How contact with an object is computed. A tool that is a ball is always asked as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
     /// Voxmap-PointShell: the tool's points against the object's distance field.
-    #[default]
     Vps,
+    /// Inner Sphere Trees: the tool's spheres against the object's distance field and surface.
+    Ist,
+}
+
+impl Method {
+    /// Names, as scene files and clients write them.
+    pub const NAMES: &str = "vps, ist";
+
+    /// The method of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "vps" => Some(Self::Vps),
+            "ist" => Some(Self::Ist),
+            _ => None,
+        }
+    }
 }
 
 /// A new geometry.
@@ -100,8 +115,8 @@ pub struct GeometrySpec {
     pub mesh: Arc<SourceMesh>,
     /// Fineness of the field.
     pub params: FieldParams,
-    /// Method.
-    pub method: Method,
+    /// Method for the objects of this shape; `None` takes the tool's.
+    pub method: Option<Method>,
 }
 
 /// A geometry in the scene: what objects share.
@@ -113,8 +128,8 @@ pub struct GeometryDef {
     pub mesh: Arc<SourceMesh>,
     /// Fineness of the field.
     pub params: FieldParams,
-    /// Method.
-    pub method: Method,
+    /// Method for the objects of this shape; `None` takes the tool's.
+    pub method: Option<Method>,
 }
 
 /// A new object.
@@ -130,6 +145,8 @@ pub struct ObjectSpec {
     pub scale: Vec3,
     /// Fineness of its field; `None` takes the geometry's.
     pub params: Option<FieldParams>,
+    /// Method; `None` takes the geometry's, else the tool's.
+    pub method: Option<Method>,
     /// True when a motion stream may move it.
     pub moving: bool,
 }
@@ -155,6 +172,8 @@ pub struct Object {
     pub scale: Vec3,
     /// Fineness of its field; `None` takes the geometry's.
     pub params: Option<FieldParams>,
+    /// Method; `None` takes the geometry's, else the tool's.
+    pub method: Option<Method>,
     /// Factor on stiffness and damping, 0..=1: objects fade in and out with it.
     pub gain: f64,
 }
@@ -232,6 +251,31 @@ impl ToolGeometry {
             Self::Sphere(_) => None,
             Self::Mesh { mesh, .. } | Self::Spheres { mesh, .. } => Some(mesh),
         }
+    }
+
+    /// The method that the tool is made for; `None` for a ball.
+    pub fn method(&self) -> Option<Method> {
+        match self {
+            Self::Sphere(_) => None,
+            Self::Mesh { .. } => Some(Method::Vps),
+            Self::Spheres { .. } => Some(Method::Ist),
+        }
+    }
+
+    /// The same mesh made for a method, with the usual number of points or spheres where it is another than the tool's
+    /// own; `None` for a ball.
+    pub fn made_for(&self, method: Method) -> Option<Self> {
+        let (mesh, scale) = match self {
+            Self::Sphere(_) => return None,
+            Self::Mesh { mesh, scale, .. } | Self::Spheres { mesh, scale, .. } => (mesh.clone(), *scale),
+        };
+        if self.method() == Some(method) {
+            return Some(self.clone());
+        }
+        Some(match method {
+            Method::Vps => Self::Mesh { mesh, scale, points: ToolSpec::POINTS },
+            Method::Ist => Self::Spheres { mesh, scale, spheres: ToolSpec::SPHERES },
+        })
     }
 }
 

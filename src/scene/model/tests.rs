@@ -10,7 +10,7 @@ const STEEL: Material = Material { stiffness: 800.0, reference_area: 1e-4, dampi
 
 fn geometry(mesh: TriMesh) -> GeometrySpec {
     let mesh = SourceMesh::new(mesh, "test");
-    GeometrySpec { mesh, params: FieldParams::default(), method: Method::Vps }
+    GeometrySpec { mesh, params: FieldParams::default(), method: None }
 }
 
 fn add_material(name: &str, material: Material) -> Edit {
@@ -28,6 +28,7 @@ fn object(geometry: Ref, material: Ref) -> ObjectSpec {
         pose: Pose::identity(),
         scale: Vec3::repeat(1.0),
         params: None,
+        method: None,
         moving: false,
     }
 }

@@ -66,10 +66,10 @@ fn lock_parts(snapshot: &Snapshot) -> io::Result<()> {
             solid.bvh.memory().into_iter().try_for_each(lock_range)?;
         }
     }
-    if let ToolShape::Shell(shell) = &snapshot.tool.shape {
+    if let ToolShape::Shell(shell) | ToolShape::Both(shell, _) = &snapshot.tool.shape {
         shell.memory().into_iter().try_for_each(lock)?;
     }
-    if let ToolShape::Spheres(tree) = &snapshot.tool.shape {
+    if let ToolShape::Spheres(tree) | ToolShape::Both(_, tree) = &snapshot.tool.shape {
         tree.memory().try_for_each(lock)?;
         lock(&tree.nodes)?;
         tree.bvh.memory().into_iter().try_for_each(lock_range)?;
