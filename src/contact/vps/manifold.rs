@@ -108,7 +108,7 @@ impl Manifold {
         let before = *self;
         self.n = 0;
         let relative = q.object_pose.inv_mul(q.tool_pose);
-        let ToolShape::Shell(shell) = q.tool else { return &[] };
+        let (ToolShape::Shell(shell) | ToolShape::Both(shell, _)) = q.tool else { return &[] };
         if !pose_is_finite(&relative) {
             return &[];
         }

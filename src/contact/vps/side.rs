@@ -64,7 +64,7 @@ impl Side {
     /// Real-time safe.
     pub fn hold(&mut self, q: &Query<'_>, contact: &mut Contact) -> bool {
         let relative = q.object_pose.inv_mul(q.tool_pose);
-        let ToolShape::Shell(shell) = q.tool else { return false };
+        let (ToolShape::Shell(shell) | ToolShape::Both(shell, _)) = q.tool else { return false };
         if !pose_is_finite(&relative) {
             return false;
         }

@@ -82,7 +82,9 @@ struct Force {
 }
 
 impl Force {
-    const NONE: Self = Self { total: [[0.0; LANES]; SUMS], pressed: [Pressed::NONE; CHUNK], waiting: 0 };
+    fn none() -> Self {
+        Self { total: [[0.0; LANES]; SUMS], pressed: [Pressed::NONE; CHUNK], waiting: 0 }
+    }
 }
 
 /// Sixteen points of which some touch.
@@ -283,7 +285,7 @@ fn run<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, blocks: &[u32], sums: 
         let Some(area) = from.area(s, block) else { break };
         // Lanes that do not touch weigh nothing.
         let area = s.select_le(s.splat(f32::MIN_POSITIVE), depth, area, zero);
-        let force = sums.force.get_or_insert_with(|| Force::NONE);
+        let force = sums.force.get_or_insert_with(Force::none);
         if force.waiting == CHUNK {
             sum(s, from, force, &sums.enough, &sums.deepest);
         }

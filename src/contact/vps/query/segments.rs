@@ -116,7 +116,7 @@ impl Segments {
     /// segments were made of, and for a pose that is not finite, nothing touches. Real-time safe.
     pub fn update(&mut self, q: &Query<'_>) -> &[Segment] {
         self.answers.fill(Segment::NOTHING);
-        let ToolShape::Shell(shell) = q.tool else { return &self.answers };
+        let (ToolShape::Shell(shell) | ToolShape::Both(shell, _)) = q.tool else { return &self.answers };
         let field = q.object.field();
         let relative = q.object_pose.inv_mul(q.tool_pose);
         let place = Place::new(field, &relative, shell.bound_radius, field.sample_error());
