@@ -17,6 +17,8 @@ use nalgebra::{Translation3, UnitQuaternion};
 
 /// Steps are at least this part of a cell: what rises out of the field for less than that on the way is not seen.
 const LEAST_STEP: f64 = 1.0 / 16.0;
+/// Points evaluated between two looks at the clock.
+const LOOK: usize = LANES * LANES;
 /// Halvings that place the impact between two steps.
 const HALVINGS: u32 = 24;
 
@@ -83,14 +85,16 @@ struct March<'a> {
     first: Option<(f64, u32)>,
     inside: (u32, f32),
     work: usize,
-    units: usize,
+    /// Work at which the clock is looked at again.
+    look: usize,
+    budget: Budget<'a>,
     complete: bool,
 }
 
 /// The first entry of `shell` into `field` while the tool moves from one pose in the object's frame to another: its origin
 /// on a straight line, turning at a constant rate by the smaller angle.
 ///
-/// An excursion into the field is found if it is deeper than a twentieth of a cell, whatever the speed; a wall that the
+/// An excursion into the field is found if it is deeper than a sixteenth of a cell, whatever the speed; a wall that the
 /// field holds (two cells or more, see [`crate::geometry::field::build::build_holding`]) is never passed by a point of the
 /// shell. What is thinner than the points lie apart can pass between them. Points that are inside at the beginning are
 /// reported apart, and cause no impact. Work is counted in points; the deadline counts too. Real-time safe.
@@ -109,7 +113,6 @@ pub fn sweep_to_impact(
     let reach = motion.way(shell.bound_radius);
     let Some(place) = Place::new(field, from, shell.bound_radius, error) else { return none };
     let place = place.reaching(reach);
-    let units = if budget.units == 0 { usize::MAX } else { budget.units as usize };
     let mut march = March {
         simd: level(),
         shell,
@@ -119,18 +122,12 @@ pub fn sweep_to_impact(
         first: None,
         inside: (0, 0.0),
         work: 0,
-        units,
+        look: 0,
+        budget,
         complete: true,
     };
     let all = 0..shell.sorted.blocks.len();
-    near(march.simd, &place, &shell.sorted.tree, &all, |found| {
-        if budget.deadline.is_some_and(|d| d.passed()) {
-            march.complete = false;
-        }
-        if march.complete {
-            march.blocks(&place, found);
-        }
-    });
+    near(march.simd, &place, &shell.sorted.tree, &all, |found| march.blocks(&place, found));
     Swept {
         impact: march.first.and_then(|(time, id)| march.impact(time, id)),
         inside: Some((march.inside.0, f64::from(march.inside.1))).filter(|i| i.1 > 0.0),
@@ -140,18 +137,31 @@ pub fn sweep_to_impact(
 }
 
 impl March<'_> {
+    /// So many of the blocks wanted may be evaluated; with fewer than all the search ends.
+    fn grant(&mut self, wanted: usize) -> usize {
+        if self.work >= self.look {
+            self.look = self.work + LOOK;
+            self.complete &= !self.budget.deadline.is_some_and(|d| d.passed());
+        }
+        let left = match self.budget.units {
+            _ if !self.complete => 0,
+            0 => wanted,
+            units => (units as usize).saturating_sub(self.work) / LANES,
+        };
+        let granted = wanted.min(left);
+        self.complete &= granted == wanted;
+        self.work += granted * LANES;
+        granted
+    }
+
     /// All at the beginning, then those on their way that may get there before the first known impact.
     fn blocks(&mut self, place: &Place<'_>, found: &[u32]) {
         let [balls, ..] = &self.shell.sorted.tree.tiers;
         for some in found.chunks(LANES) {
-            if self.work >= self.units {
-                self.complete = false;
-                return;
-            }
+            let some = some.get(..self.grant(some.len())).unwrap_or(some);
             let mut each = [[f32::NEG_INFINITY; LANES]; LANES];
             depths(self.simd, place, &self.shell.sorted, some, false, &mut each);
             for (&block, start) in some.iter().zip(&each) {
-                self.work += LANES;
                 let lever = balls.reach(block as usize);
                 self.block(place, block, start, self.motion.way(lever));
             }
@@ -178,14 +188,18 @@ impl March<'_> {
             let end = self.first.map_or(1.0, |f| f.0);
             let most = lanes(outside).filter_map(|l| now.get(l)).fold(f32::NEG_INFINITY, |m, &d| m.max(d));
             let sure = f64::from(place.way(most));
-            if time + sure / way >= end || !(way > 0.0) || time >= end {
-                return;
-            }
-            if self.work + LANES > self.units {
-                self.complete = false;
+            if !(way > 0.0) || time + sure / way >= end {
                 return;
             }
             let next = (time + sure.max(least) / way).min(end);
+            if next <= time {
+                // So long a way that a step is less than the time's last digit.
+                self.complete = false;
+                return;
+            }
+            if self.grant(1) == 0 {
+                return;
+            }
             let Some(there) =
                 Place::new(self.field, &self.motion.at(next), self.shell.bound_radius, self.error)
             else {
@@ -193,7 +207,6 @@ impl March<'_> {
             };
             let mut one = [[f32::NEG_INFINITY; LANES]; LANES];
             depths(self.simd, &there, &self.shell.sorted, &[block], false, &mut one);
-            self.work += LANES;
             now = one[0];
             let mut entered = false;
             for lane in lanes(outside) {
@@ -231,9 +244,15 @@ impl March<'_> {
     fn impact(&self, time: f64, id: u32) -> Option<Impact> {
         let position = self.motion.at(time) * place_of(self.shell, id)?;
         let (_, gradient) = self.field.cubic(&position);
-        // Only the field's rounding leaves no gradient where a point enters; then against its motion.
-        let before = self.motion.at((time - 1e-3).max(0.0)) * place_of(self.shell, id)?;
-        let out = -gradient.try_normalize(1e-3).unwrap_or((position - before).try_normalize(0.0)?);
+        let out = match gradient.try_normalize(1e-3) {
+            Some(inward) => -inward,
+            // Only the field's rounding leaves no gradient where a point enters; then against its motion.
+            None => {
+                let before = self.motion.at((time - 1e-3).max(0.0)) * place_of(self.shell, id)?;
+                let back = (before - position).try_normalize(0.0);
+                back.or_else(|| (-self.motion.shift).try_normalize(0.0)).unwrap_or_else(Vec3::x)
+            }
+        };
         Some(Impact { time, id, position, side: out })
     }
 }
