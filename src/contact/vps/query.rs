@@ -35,6 +35,7 @@ mod weights;
 
 pub use clear::Clearance;
 pub use impact::{Impact, Swept, sweep_to_impact};
+use near::normal_of;
 pub(super) use near::{Pushed, place_of, pushed};
 pub use segments::{Segment, Segments};
 
@@ -237,7 +238,8 @@ impl Ask<'_> {
             t: weights.t as f32,
             partial: weights.partial,
         };
-        let mut sums = Sums::new(self.enough(plan.granted));
+        // What the points of a level granted in part stand for is known at the end only.
+        let mut sums = Sums::new(Enough::NEVER);
         let end = weights.last_block();
         let walked = walk(self.simd, &self.job, &from, end, units as usize, passed, &mut sums);
         // Points that were visited or cannot matter.
@@ -412,14 +414,12 @@ fn list_points(
         }
         left &= !(1 << best);
         let (depth, id) = std::mem::take(&mut patch[best]);
-        let i = id as usize;
-        let at = |c: &[f32]| f64::from(c.get(i).copied().unwrap_or(0.0));
-        let place = Point::new(at(&shell.x), at(&shell.y), at(&shell.z));
+        let Some(place) = place_of(shell, id) else { continue };
         if chosen[..n].iter().any(|c| (c - place).norm_squared() < apart * apart) {
             continue;
         }
         let Some(mut point) = contact_point(q, shell, field, id, f64::from(depth), along) else { continue };
-        point.area = weights.area(shell, i) * factor;
+        point.area = weights.area(shell, id as usize) * factor;
         chosen[n] = place;
         contact.points[n] = point;
         n += 1;
@@ -438,10 +438,8 @@ pub(super) fn contact_point(
     depth: f64,
     along: f64,
 ) -> Option<ContactPoint> {
-    let of = |c: &[f32]| c.get(id as usize).copied().map(f64::from);
-    let place = Point::new(of(&shell.x)?, of(&shell.y)?, of(&shell.z)?);
-    let position = q.tool_pose * place;
-    let normal = q.tool_pose.rotation * Vec3::new(of(&shell.nx)?, of(&shell.ny)?, of(&shell.nz)?);
+    let position = q.tool_pose * place_of(shell, id)?;
+    let normal = q.tool_pose.rotation * normal_of(shell, id)?;
     let (_, gradient) = field.depth_gradient(&q.object_pose.inverse_transform_point(&position));
     let gradient = q.object_pose.rotation * gradient;
     let faces = normal.dot(&gradient);
@@ -452,7 +450,7 @@ pub(super) fn contact_point(
         position: position.coords,
         normal: (normal + (gradient * faces - normal) * along).normalize(),
         depth,
-        area: of(&shell.area)?,
+        area: shell.area.get(id as usize).copied().map(f64::from)?,
         id,
     })
 }

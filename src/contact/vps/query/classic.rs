@@ -1,17 +1,18 @@
 //! The classic force of Voxmap-PointShell (Sagardia, Stouraitis and Lopes e Silva 2014, equations 1 to 5), point by point in
 //! f64. Voxels are the cells about the field's nodes.
 
-use super::near::near;
+use super::near::{near, normal_of, place_of};
 use super::{Ask, contact_point};
-use crate::contact::vps::{PointShell, VoxelValue};
-use crate::contact::{Bounds, Budget, Contact, ContactPoint, MAX_POINTS};
+use crate::contact::vps::VoxelValue;
+use crate::contact::{Budget, Contact, MAX_POINTS};
 use crate::geometry::field::Field;
 use crate::geometry::simd::LANES;
 use crate::geometry::{Point, Vec3, Wrench};
 use nalgebra::{Matrix6, Vector6};
 
 /// A point may press though the field's surface is so many voxels away: half a voxel's diagonal to its node, as much along
-/// the normal, and half a voxel by rounding; and the node may be off by as much again.
+/// the normal, and half a voxel by rounding; and the node may be off by as much again. What a scaled value is cut to comes on
+/// top.
 const SLACK: f64 = 3.0;
 /// From so many points on they share the force of so many.
 const SHARED: f64 = 10.0;
@@ -52,11 +53,15 @@ impl Ask<'_> {
         let mut late = false;
         let complete = units >= shell.len;
         if complete {
-            let place = self.job.place.reaching(SLACK * field.cell);
+            let cut = match value {
+                VoxelValue::Scaled { digits } => 10f64.powi(-i32::from(digits)),
+                VoxelValue::Layer | VoxelValue::Interpolated => 0.0,
+            };
+            let place = self.job.place.reaching(SLACK * field.cell + cut);
             let all = 0..shell.sorted.blocks.len();
             near(self.simd, &place, &shell.sorted.tree, &all, |found| {
                 for &block in found {
-                    late |= passed();
+                    late = late || passed();
                     let end = shell.len.saturating_sub(block as usize * LANES).min(LANES);
                     let ids = shell.sorted.blocks.get(block as usize).and_then(|b| b.id.get(..end));
                     if !late && let Some(ids) = ids {
@@ -68,7 +73,7 @@ impl Ask<'_> {
             let least = LANES.min(shell.len);
             let end = shell.levels.iter().rev().map(|l| l.len).find(|&n| n <= units).unwrap_or(least);
             for id in 0..end as u32 {
-                late |= (id as usize).is_multiple_of(LANES) && passed();
+                late = late || ((id as usize).is_multiple_of(LANES) && passed());
                 if !late {
                     sums.add(id);
                 }
@@ -82,7 +87,7 @@ impl Sums<'_> {
     fn add(&mut self, id: u32) {
         self.work += 1;
         let ask = self.ask;
-        let Some((at, normal)) = point_of(ask.shell, id) else { return };
+        let (Some(at), Some(normal)) = (place_of(ask.shell, id), normal_of(ask.shell, id)) else { return };
         let turn = ask.relative.rotation;
         let Some(depth) = penetration(ask.field, self.value, &(ask.relative * at), &(turn * normal)) else {
             return;
@@ -111,8 +116,7 @@ impl Sums<'_> {
         contact.work = self.work.min(u32::MAX as usize) as u32;
         contact.need = ask.shell.len as u32;
         (contact.complete, contact.deadline_hit) = (complete, late);
-        let Bounds { lower, upper } = ask.gap.bounds();
-        contact.depth_bounds = Some(Bounds { lower, upper });
+        contact.depth_bounds = Some(ask.gap.bounds());
         if self.points == 0 {
             return contact;
         }
@@ -131,18 +135,12 @@ impl Sums<'_> {
             let point = contact_point(q, ask.shell, ask.field, id, depth, 0.0);
             if let (Some(point), Some(slot)) = (point, contact.points.get_mut(usize::from(contact.n_points)))
             {
-                *slot = ContactPoint { depth, ..point };
+                *slot = point;
                 contact.n_points += 1;
             }
         }
         contact
     }
-}
-
-fn point_of(shell: &PointShell, id: u32) -> Option<(Point, Vec3)> {
-    let of = |c: &[f32]| c.get(id as usize).copied().map(f64::from);
-    let at = super::place_of(shell, id)?;
-    Some((at, Vec3::new(of(&shell.nx)?, of(&shell.ny)?, of(&shell.nz)?)))
 }
 
 /// V(P) of a point with inward normal `n`, both in the object's frame, m; `None` outside the grid.

@@ -9,7 +9,7 @@ use crate::contact::vps::tree::Tree;
 use crate::geometry::field::Field;
 use crate::geometry::field::block::{Cells, Spot};
 use crate::geometry::simd::{LANES, Simd, SimdLevel, dispatch};
-use crate::geometry::{Point, Pose};
+use crate::geometry::{Point, Pose, Vec3};
 use std::ops::Range;
 
 /// Calls `each` with the blocks of `range` that may touch, in their order, at most 256 at once. Real-time safe.
@@ -146,4 +146,10 @@ fn look<S: Simd>(
 pub(in crate::contact::vps) fn place_of(shell: &PointShell, id: u32) -> Option<Point> {
     let of = |c: &[f32]| c.get(id as usize).copied().map(f64::from);
     (id < shell.len as u32).then_some(Point::new(of(&shell.x)?, of(&shell.y)?, of(&shell.z)?))
+}
+
+/// Normal of a point of a shell, inwards, tool frame. Real-time safe.
+pub(super) fn normal_of(shell: &PointShell, id: u32) -> Option<Vec3> {
+    let of = |c: &[f32]| c.get(id as usize).copied().map(f64::from);
+    Some(Vec3::new(of(&shell.nx)?, of(&shell.ny)?, of(&shell.nz)?))
 }
