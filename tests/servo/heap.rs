@@ -109,10 +109,11 @@ fn manifolds_segments_and_swept_motions_allocate_nothing() {
     let (tool, object) = (cube_tool(4000), floor());
     let ToolShape::Shell(shell) = &tool.shape else { panic!("a shell") };
     let (mut manifold, mut segments) = (Manifold::default(), Segments::new(shell, 5));
-    let mut touched = 0;
+    let (mut contacts, mut deepest, mut impacts, mut held) = (0, 0, 0, 0);
     let before = operations();
     for k in 0..200 {
         let pose = Pose::translation(0.0, 0.012 - 2e-5 * f64::from(k), 0.0);
+        let below = Pose::translation(0.0, 0.005, 0.0);
         let q = Query {
             tool: &tool.shape,
             tool_pose: &pose,
@@ -122,15 +123,17 @@ fn manifolds_segments_and_swept_motions_allocate_nothing() {
             object_twist: &Twist::ZERO,
             material: &material(500.0),
         };
-        touched += manifold.update(&q, &ManifoldParams::default()).len();
-        touched += segments.update(&q).iter().filter(|s| s.deepest.is_some()).count();
-        let below = Pose::translation(0.0, 0.005, 0.0);
+        contacts += manifold.update(&q, &ManifoldParams::default()).len();
+        deepest += segments.update(&q).iter().filter(|s| s.deepest.is_some()).count();
         let swept = sweep_to_impact(shell, object.field(), &pose, &below, Budget::UNLIMITED);
         if let Some(impact) = swept.impact {
-            let mut contact = query(&q, Budget::UNLIMITED, &mut QueryState::default());
-            touched += usize::from(Side::new(&impact).hold(&q, &mut contact));
+            impacts += 1;
+            let after = Query { tool_pose: &below, ..q };
+            let mut contact = query(&after, Budget::UNLIMITED, &mut QueryState::default());
+            held += usize::from(Side::new(&impact).hold(&after, &mut contact));
         }
     }
     assert_eq!(operations(), before);
-    assert!(touched > 100, "{touched}");
+    assert!(contacts > 50 && deepest > 50, "{contacts} {deepest}");
+    assert!(impacts > 50 && held == impacts, "{impacts} {held}");
 }
