@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::recording::{ClockKind, Header, Recorder, Recording};
 use crate::scene::model::Method;
 use anyhow::{Context as _, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -38,8 +39,12 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// How contact is computed: by points of the pin's surface, or by spheres that fill it
-    #[arg(long, default_value = "vps", value_parser = ["vps", "ist"])]
-    pub method: String,
+    #[arg(long, default_value = "vps", value_parser = method())]
+    pub method: Method,
+}
+
+fn method() -> impl TypedValueParser<Value = Method> {
+    PossibleValuesParser::new(["vps", "ist"]).try_map(|name| Method::named(&name).ok_or("no such method"))
 }
 
 /// Runs `hapticd demo`.
@@ -56,8 +61,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     let bar = Bar::new("building the scene");
-    let method = Method::named(&args.method).unwrap_or(Method::Vps);
-    let built = scene::build(&args.out, method, &fields::compiler(&Config::default()), &bar);
+    let built = scene::build(&args.out, args.method, &fields::compiler(&Config::default()), &bar);
     bar.finish();
     let built = built?;
     fields::say(&built.report)?;

@@ -298,12 +298,14 @@ impl Pair {
             let mut tried = Vec::new();
             for row in budget::rows(path.poses.len()) {
                 let mut state = QueryState::default();
-                for (i, (pose, _)) in path.poses[row].iter().enumerate() {
+                let poses = &path.poses[row];
+                for (i, (pose, _)) in poses.iter().enumerate() {
                     if self.cold {
                         state = QueryState::default();
                     }
                     let (answer, us) = self.ask(pose, units, &mut state);
-                    if i > 0 || self.cold {
+                    // A pose that stands alone has none before it to be remembered.
+                    if i > 0 || self.cold || poses.len() == 1 {
                         tried.push((us, answer.work));
                     }
                 }

@@ -150,6 +150,14 @@ fn what_a_budget_costs_is_told() {
     let (mean, p99) = (out["budget_force_err_mean"].as_f64(), out["budget_force_err_p99"].as_f64());
     assert!(mean.is_some_and(|e| e > 1e-3 && e < 1.0) && p99 > mean, "{mean:?} {p99:?}");
     assert!(out["budget_torque_err_mean"].is_number() && out["complete"].as_f64() < Some(1.0), "{out}");
+    // A single pose has a budget as well.
+    let text = std::fs::read_to_string(dir.path().join("path.jsonl")).expect("readable");
+    let one: Vec<&str> = text.lines().take(1).chain(text.lines().last()).collect();
+    std::fs::write(dir.path().join("one.jsonl"), one.join("\n")).expect("writable");
+    let all = std::mem::replace(&mut args.paths, vec![dir.path().join("one.jsonl")]);
+    let out = figures(&mut args, dir.path());
+    assert!(out["queries"] == 1 && out["budget_force_err_mean"].as_f64() > Some(0.0), "{out}");
+    args.paths = all;
     args.budget_us = Some(3.6e9);
     let out = figures(&mut args, dir.path());
     assert!(out["budget_force_err_mean"].is_null() && out["complete"] == 1.0, "{out}");
