@@ -8,7 +8,6 @@
 use crate::device::io::link::{Connector, LONGEST, Link, LinkFault, OpenFault};
 use crate::device::io::mailbox::Mailbox;
 use crate::device::io::thread::now_ns;
-use crate::device::known::printable;
 use crate::device::wire::ftdi::Control;
 use crate::device::wire::hid_haptic::{USAGE, USAGE_PAGE};
 use nix::errno::Errno;
@@ -90,24 +89,10 @@ impl Connector for HidConnector {
     fn connect(&mut self, _now_ns: u64) -> Result<Box<dyn Link>, OpenFault> {
         let api = hidapi::HidApi::new()
             .map_err(|e| OpenFault::Trouble(format!("cannot list the HID devices: {e}")))?;
-        let found: Vec<_> = api
+        let kind = api
             .device_list()
-            .filter(|d| self.which.matches(d.vendor_id(), d.product_id(), (d.usage_page(), d.usage())))
-            .filter(|d| self.serial.as_deref().is_none_or(|s| d.serial_number() == Some(s)))
-            .collect();
-        let device = match &found[..] {
-            [] => return Err(OpenFault::NotThere),
-            [one] => one,
-            many => {
-                let serials: Vec<String> =
-                    many.iter().map(|d| printable(d.serial_number().unwrap_or("(none)"))).collect();
-                return Err(OpenFault::Trouble(format!(
-                    "{} devices of this kind are plugged in; set device.serial to one of {}",
-                    many.len(),
-                    serials.join(", ")
-                )));
-            }
-        };
+            .filter(|d| self.which.matches(d.vendor_id(), d.product_id(), (d.usage_page(), d.usage())));
+        let device = super::the_one(kind, self.serial.as_deref(), |d| d.serial_number())?;
         let path = device.path().to_string_lossy().into_owned();
         HidrawLink::open(Path::new(&path), device.product_id(), self.which.writes)
             .map(|link| Box::new(link) as Box<dyn Link>)

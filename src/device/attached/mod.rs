@@ -5,11 +5,12 @@ pub mod usb;
 
 use super::driver;
 use super::io::front::Front;
-use super::io::link::Connector;
+use super::io::link::{Connector, OpenFault};
 use super::io::port::Port;
 use super::io::runner::{NOT_PLUGGED_IN, Runner};
 use super::io::shared::Shared;
 use super::io::thread::{IoThread, Scheduling, now_ns};
+use super::known::printable;
 use super::profile::Profile;
 use super::wire::boot::MAX_FIRMWARE;
 use super::wire::hid_haptic::Layout;
@@ -104,6 +105,27 @@ pub fn open(profile: Arc<Profile>, options: &Attached) -> Result<Front, DeviceEr
     Ok(Front::new(profile.clone(), shared.clone(), Some(thread), Some(shared)))
 }
 
+/// The device that is meant: of those of its kind the one with the wanted serial number, or the only one.
+///
+/// # Errors
+/// None is there, or several of which no one is meant.
+fn the_one<D>(
+    all: impl Iterator<Item = D>,
+    wanted: Option<&str>,
+    serial: impl Fn(&D) -> Option<&str>,
+) -> Result<D, OpenFault> {
+    let mut found: Vec<D> = all.filter(|d| wanted.is_none_or(|s| serial(d) == Some(s))).collect();
+    if found.len() > 1 {
+        let serials: Vec<String> = found.iter().map(|d| printable(serial(d).unwrap_or("(none)"))).collect();
+        return Err(OpenFault::Trouble(format!(
+            "{} devices of this kind are plugged in; set device.serial to one of {}",
+            found.len(),
+            serials.join(", ")
+        )));
+    }
+    found.pop().ok_or(OpenFault::NotThere)
+}
+
 /// What became of a last zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Zeroed {
@@ -190,6 +212,25 @@ mod tests {
         assert_eq!(Kind::of("novint-falcon-mh"), Some(Kind::Falcon));
         assert_eq!(Kind::of("woodenhaptics-vintage"), Some(Kind::HidHaptic));
         assert_eq!(Kind::of("ideal-6dof"), None);
+    }
+
+    #[test]
+    fn of_several_devices_the_serial_number_tells_which() {
+        let all = [Some("A1"), None, Some("B\u{1b}[2J")];
+        let pick = |n: usize, wanted| the_one(all[..n].iter(), wanted, |d| **d).copied();
+        assert_eq!(pick(1, None).expect("the only one"), Some("A1"));
+        assert_eq!(pick(3, Some("A1")).expect("named"), Some("A1"));
+        assert!(matches!(pick(0, None), Err(OpenFault::NotThere)));
+        assert!(
+            matches!(pick(3, Some("C")), Err(OpenFault::NotThere)),
+            "another one is not taken in its place"
+        );
+        let Err(OpenFault::Trouble(text)) = pick(3, None) else { panic!("one of three was taken") };
+        assert!(
+            text.starts_with("3 devices") && text.contains("device.serial to one of A1, (none), "),
+            "{text}"
+        );
+        assert!(!text.contains('\u{1b}'), "{text}");
     }
 
     #[test]

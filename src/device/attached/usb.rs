@@ -5,7 +5,6 @@
 
 use crate::device::io::link::{Connector, LONGEST, Link, LinkFault, OpenFault};
 use crate::device::io::thread::now_ns;
-use crate::device::known::printable;
 use crate::device::wire::ftdi::{self, Control, IN_LENGTH};
 use nusb::transfer::{Buffer, Bulk, Completion, ControlOut, ControlType, In, Out, Recipient, TransferError};
 use nusb::{Endpoint, ErrorKind, Interface, MaybeFuture};
@@ -40,23 +39,8 @@ impl Connector for FalconConnector {
         let all = nusb::list_devices()
             .wait()
             .map_err(|e| OpenFault::Trouble(format!("cannot list the USB devices: {e}")))?;
-        let found: Vec<_> = all
-            .filter(|d| (d.vendor_id(), d.product_id()) == (VENDOR, PRODUCT))
-            .filter(|d| self.serial.as_deref().is_none_or(|s| d.serial_number() == Some(s)))
-            .collect();
-        let device = match &found[..] {
-            [] => return Err(OpenFault::NotThere),
-            [one] => one,
-            many => {
-                let serials: Vec<String> =
-                    many.iter().map(|d| printable(d.serial_number().unwrap_or("(none)"))).collect();
-                return Err(OpenFault::Trouble(format!(
-                    "{} Falcons are plugged in; set device.serial to one of {}",
-                    many.len(),
-                    serials.join(", ")
-                )));
-            }
-        };
+        let falcons = all.filter(|d| (d.vendor_id(), d.product_id()) == (VENDOR, PRODUCT));
+        let device = super::the_one(falcons, self.serial.as_deref(), |d| d.serial_number())?;
         let place = format!("/dev/bus/usb/{:03}/{:03}", device.busnum(), device.device_address());
         let trouble = |e: nusb::Error| match e.kind() {
             ErrorKind::Disconnected | ErrorKind::NotFound => OpenFault::NotThere,
