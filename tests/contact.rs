@@ -34,6 +34,12 @@ fn floor() -> ObjectShape {
     ObjectShape::Field(Arc::new(field))
 }
 
+/// Numbers in 0..1 that look random: the `n`-th of case `k`.
+fn random(k: u32, n: u32) -> f64 {
+    f64::from(k.wrapping_mul(7919).wrapping_add(n * 104_729).wrapping_mul(2_654_435_761) >> 8)
+        / f64::from(1 << 24)
+}
+
 /// A ball of radius 30 mm about the origin with 1 mm cells.
 fn round() -> ObjectShape {
     let field =
@@ -510,9 +516,7 @@ fn what_the_tree_leaves_out_cannot_touch() {
         let ObjectShape::Field(field) = &object else { panic!("a field") };
         let (mut touched, mut apart, mut outside, mut spared) = (0, 0, 0, 0);
         for k in 0..120u32 {
-            let r = |n: u32| {
-                f64::from((k * 7919 + n * 104_729).wrapping_mul(2_654_435_761) >> 8) / f64::from(1 << 24)
-            };
+            let r = |n: u32| random(k, n);
             let axis = Vec3::new(r(1) - 0.5, r(2) - 0.5, r(3) - 0.5);
             let place = (Vec3::new(r(4), r(5), r(6)) - Vec3::repeat(0.5)) * 2.0 * reach;
             let pose = turned(axis, 6.0 * r(7), place.x, place.y, place.z);

@@ -66,6 +66,12 @@ fn assert_depths(name: &str, f: &Field, step: usize, tolerance: f64, truth: impl
     }
 }
 
+/// Numbers in 0..1 that look random: the `n`-th of case `k`.
+fn random(k: u32, n: u32) -> f64 {
+    f64::from(k.wrapping_mul(7919).wrapping_add(n * 104_729).wrapping_mul(2_654_435_761) >> 8)
+        / f64::from(1 << 24)
+}
+
 #[test]
 fn box_sphere_and_torus_have_their_closed_forms() {
     let size = Vec3::new(0.1, 0.06, 0.04);
@@ -342,10 +348,8 @@ fn the_smooth_reading_is_exact_for_quadratics_and_has_a_continuous_gradient() {
     let f = Field::from_fn(Point::new(-0.02, -0.02, -0.02), 0.002, [21, 21, 21], quadratic);
     let count = f64::from(f.scale);
     let place = |k: u32, reach: f64| {
-        let r = |n: u32| {
-            f64::from(k.wrapping_mul(7919).wrapping_add(n * 104_729).wrapping_mul(2_654_435_761) >> 8)
-        };
-        Point::from(Vec3::new(r(1), r(2), r(3)) / f64::from(1 << 24) * 2.0 * reach - Vec3::repeat(reach))
+        let r = |n: u32| random(k, n);
+        Point::from(Vec3::new(r(1), r(2), r(3)) * 2.0 * reach - Vec3::repeat(reach))
     };
     for k in 0..500 {
         let p = place(k, 0.017);
@@ -457,10 +461,8 @@ fn layers_are_counted_from_the_voxels_that_triangles_touch() {
         assert!(per_voxel < 1.5, "{per_voxel}");
         // Between nodes as the field's own reading.
         for k in 0..500u32 {
-            let r = |n: u32| {
-                f64::from(k.wrapping_mul(7919).wrapping_add(n * 104_729).wrapping_mul(2_654_435_761) >> 8)
-            };
-            let p = Point::from(Vec3::new(r(1), r(2), r(3)) / f64::from(1 << 24) * 0.04 - Vec3::repeat(0.02));
+            let r = |n: u32| random(k, n);
+            let p = Point::from(Vec3::new(r(1), r(2), r(3)) * 0.04 - Vec3::repeat(0.02));
             if let Some(depth) = floats.depth(&p) {
                 assert!((depth - field.depth(&p)).abs() <= report.node_error + 1e-9, "{p}");
             }

@@ -117,9 +117,7 @@ fn the_area_is_that_of_the_rule_over_all_points() {
     ];
     let (mut checked, mut worst): (u32, f64) = (0, 1.0);
     for k in 0..45u32 {
-        let r = |n: u32| {
-            f64::from((k * 7919 + n * 104_729).wrapping_mul(2_654_435_761) >> 8) / f64::from(1 << 24)
-        };
+        let r = |n: u32| random(k, n);
         let tool = &tools[k as usize % 3];
         let axis = Vec3::new(r(1) - 0.5, r(2) - 0.5, r(3) - 0.5);
         let turn = UnitQuaternion::from_scaled_axis(axis.normalize() * 6.0 * r(4));

@@ -179,7 +179,7 @@ pub(super) fn measure(
     Ok(Voxmap {
         shell: Shell {
             points: shell.len,
-            spacing_m: (shell.total_area / shell.len as f64).sqrt(),
+            spacing_m: shell.spacing(),
             covering_radius_m: shell.covering_radius,
             farthest_m: shell.farthest(places.iter().map(|p| p.0)),
             area_error: shell.total_area / area - 1.0,
@@ -299,7 +299,7 @@ fn draw(mesh: &TriMesh, shell: &PointShell, field: &Field, file: &Path) -> anyho
             root.draw_pixel((x as i32, y as i32), &colour)?;
         }
     }
-    let spacing = (shell.total_area / shell.len as f64).sqrt();
+    let spacing = shell.spacing();
     for i in 0..shell.len {
         let p = shell.position(i);
         if (p[cut.across] - cut.middle).abs() > 0.5 * spacing {

@@ -197,7 +197,7 @@ impl<'a> Choice<'a> {
             kept,
             candidates: [None; CANDIDATES],
             n: 0,
-            spacing: (shell.total_area / shell.len.max(1) as f64).sqrt(),
+            spacing: shell.spacing(),
         }
     }
 
@@ -342,9 +342,9 @@ impl Outline {
         let z = up / up.norm().max(f64::MIN_POSITIVE);
         let mut outline =
             Self { origin: *a, axes: [x, z.cross(&x), z], length, corners: [[0.0; 2]; MAX_POINTS], n: 3 };
-        for (corner, p) in outline.corners.iter_mut().zip([a, b, c]) {
-            let v = p - outline.origin;
-            *corner = [v.dot(&outline.axes[0]), v.dot(&outline.axes[1])];
+        let flat = [a, b, c].map(|p| outline.flat(p));
+        for (corner, at) in outline.corners.iter_mut().zip(flat) {
+            *corner = at;
         }
         outline
     }

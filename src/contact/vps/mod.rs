@@ -123,10 +123,15 @@ impl PointShell {
         self.levels.iter().map(|l| (l.len, l.covering_radius))
     }
 
+    /// Edge of a square that a point stands for in the mean, m. Real-time safe.
+    pub fn spacing(&self) -> f64 {
+        (self.total_area / self.len.max(1) as f64).sqrt()
+    }
+
     /// The largest distance from any of these places (tool frame, m) to the nearest point, m. Allocates.
     pub fn farthest(&self, places: impl Iterator<Item = Point>) -> f64 {
         let points: Vec<Point> = (0..self.len).map(|i| self.position(i)).collect();
-        let grid = nearest::PointGrid::new(&points, (self.total_area / points.len().max(1) as f64).sqrt());
+        let grid = nearest::PointGrid::new(&points, self.spacing());
         places.filter_map(|p| grid.nearest(&points, &p)).fold(0.0, |far, n| far.max(n.1))
     }
 

@@ -22,8 +22,9 @@ use std::ops::Range;
 /// What one cluster of the shell answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segment {
-    /// Force and torque of the cluster's points on the tool about the tool's origin, scene axes; N, N·m. Those of all
-    /// segments add up to the wrench of an unlimited [`crate::contact::query`], to the rounding of f32.
+    /// Force and torque of the cluster's points on the tool about the tool's origin, scene axes; N, N·m. By the
+    /// pressure law, whatever the shell's own is: those of all segments add up to the wrench that an unlimited
+    /// [`crate::contact::query`] gives for the points by that law, to the rounding of f32.
     pub wrench: Wrench,
     /// Its deepest point that pushes; `None` when it does not touch.
     pub deepest: Option<ContactPoint>,
@@ -69,8 +70,21 @@ pub struct Segments {
     level: u32,
     blocks: Box<[Range<usize>]>,
     answers: Box<[Segment]>,
-    /// What each summed before it was settled: along the normals, along the depth gradient.
-    sums: Box<[(Wrench, Wrench)]>,
+    /// What each summed before it was settled.
+    sums: Box<[Kept]>,
+}
+
+/// Of one cluster: what is pushed along the normals and along the depth gradient, and the deepest point that pushes, if its
+/// depth is positive.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    normals: Wrench,
+    along: Wrench,
+    deepest: (f32, u32),
+}
+
+impl Kept {
+    const NOTHING: Self = Self { normals: Wrench::ZERO, along: Wrench::ZERO, deepest: (0.0, 0) };
 }
 
 impl Segments {
@@ -83,7 +97,7 @@ impl Segments {
             shell: shell.stamp.number(),
             level: level.max(1),
             answers: blocks.iter().map(|_| Segment::NOTHING).collect(),
-            sums: blocks.iter().map(|_| (Wrench::ZERO, Wrench::ZERO)).collect(),
+            sums: blocks.iter().map(|_| Kept::NOTHING).collect(),
             blocks,
         }
     }
@@ -132,17 +146,16 @@ impl Segments {
         let mut sums = Sums::new(Enough::NEVER);
         let mut fresh = true;
         for ((blocks, answer), kept) in self.blocks.iter().zip(&mut self.answers).zip(&mut self.sums) {
-            *kept = (Wrench::ZERO, Wrench::ZERO);
+            *kept = Kept::NOTHING;
             if !fresh {
                 sums = Sums::new(Enough::NEVER);
             }
-            let mut deepest = (0.0, 0);
             near(simd, &place, &shell.sorted.tree, blocks, |found| {
                 visit_sorted(simd, &job, &shell.sorted, found, &mut sums, &mut []);
                 each_pushing(simd, &place, &shell.sorted, found, |block, depth| {
                     for (&depth, &id) in depth.iter().zip(&block.id) {
-                        if depth > deepest.0 {
-                            deepest = (depth, id);
+                        if depth > kept.deepest.0 {
+                            kept.deepest = (depth, id);
                         }
                     }
                 });
@@ -155,16 +168,13 @@ impl Segments {
             let total = |i: usize| sums.total(i);
             let triple = |i: usize| Vec3::new(total(i), total(i + 1), total(i + 2));
             let wrench = |i: usize| Wrench { force: triple(i), torque: triple(i + 3) };
-            *kept = (wrench(0), wrench(ALONG));
-            normals += kept.0;
-            along += kept.1;
+            (kept.normals, kept.along) = (wrench(0), wrench(ALONG));
+            normals += kept.normals;
+            along += kept.along;
             size += total(ALONG + 6);
             points += total(AREA) / cell;
             answer.pressed = total(AREA);
-            // Its normal is settled below.
             depth = depth.max(sums.deepest.iter().fold(0.0, |m, &d| m.max(f64::from(d))));
-            answer.deepest = contact_point(q, shell, field, deepest.1, f64::from(deepest.0), 0.0)
-                .filter(|_| deepest.0 > 0.0);
         }
         let sampling = Sampling { points, depth: depth / cell.sqrt() };
         let part = match shell.law {
@@ -172,11 +182,14 @@ impl Segments {
             _ => settled(&normals, &along, size, &sampling).1,
         };
         let turn = &q.tool_pose.rotation;
-        for (answer, (normals, along)) in self.answers.iter_mut().zip(&self.sums) {
+        for (answer, Kept { normals, along, deepest: (depth, id) }) in self.answers.iter_mut().zip(&self.sums)
+        {
             let force = normals.force + (along.force - normals.force) * part;
             let torque = normals.torque + (along.torque - normals.torque) * part;
             answer.wrench = Wrench { force: turn * force, torque: turn * torque };
-            answer.deepest = answer.deepest.and_then(|p| contact_point(q, shell, field, p.id, p.depth, part));
+            if *depth > 0.0 {
+                answer.deepest = contact_point(q, shell, field, *id, f64::from(*depth), part);
+            }
         }
         &self.answers
     }
