@@ -12,7 +12,7 @@ mod daemon;
 use daemon::{Daemon, cube_file, wait_for};
 use hapticd::control::client::Client;
 use hapticd::servo::record::{FLAG_DEADLINE, ServoState, TickRecord};
-use hapticd::servo::rt::{keep_off, pick_cpu};
+use hapticd::servo::rt::keep_off;
 use serde_json::json;
 use std::net::UdpSocket;
 use std::path::Path;
@@ -33,6 +33,8 @@ struct Run {
     /// Ticks that ended at the wall-clock deadline.
     cut: usize,
     skipped: u64,
+    /// Most of them in a row.
+    longest: u32,
     edits: u32,
     builds: u32,
     junk: u64,
@@ -60,6 +62,7 @@ fn record(d: &Daemon, c: &mut Client, load: impl FnOnce(&mut Client) -> (u32, u3
         ticks: us.len(),
         cut: cut.len(),
         skipped,
+        longest: records.iter().map(|r| r.skipped).max().unwrap_or(0),
         edits,
         builds,
         junk,
@@ -120,15 +123,20 @@ fn loaded(d: &Daemon, c: &mut Client, round: usize, time: Duration) -> (u32, u32
     (edits, u32::from(built.load(Relaxed)), junk.load(Relaxed))
 }
 
+/// The CPU that the servo is bound to.
+fn servo_cpu(d: &Daemon) -> usize {
+    let status = format!("/proc/{}/task/{}/status", d.child.id(), d.thread("servo"));
+    let status = std::fs::read_to_string(status).expect("proc");
+    let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).expect("a list").trim();
+    list.parse().unwrap_or_else(|_| {
+        panic!("the servo is not bound to one CPU but to {list}: nothing to measure here")
+    })
+}
+
 fn main() {
     let numbers: Vec<u64> = std::env::args().filter_map(|a| a.parse().ok()).collect();
     let pairs = numbers.first().copied().unwrap_or(7) as usize;
     let time = Duration::from_secs(numbers.get(1).copied().unwrap_or(3));
-    // What makes the load must not sit on the servo's CPU: that would measure itself.
-    let cpu = pick_cpu();
-    if let Some(cpu) = cpu {
-        keep_off(cpu).expect("the bench steps aside");
-    }
     let hand = tempfile::NamedTempFile::new().expect("a file");
     let script = "hand = 'firm'\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.0, 0.0]\n";
     std::fs::write(hand.path(), script).expect("writes");
@@ -138,6 +146,10 @@ fn main() {
     );
     let d = Daemon::start(&config);
     d.wait_device();
+    // What makes the load must not sit on the servo's CPU: that would measure itself. Only now: the daemon inherits what its
+    // parent may use, and with one CPU less its servo shared the other one with the load.
+    let cpu = servo_cpu(&d);
+    keep_off(cpu).expect("the bench steps aside");
     let mut c = d.client("load");
     let away = json!({"pose": {"position": [0.0, -0.1, 0.0]}});
     daemon::add_cube(&mut c, d.dir.path(), "block", &away);
@@ -153,10 +165,10 @@ fn main() {
     wait_for("contact", || d.status().state.filter(|s| s.touched == 1 && s.ramp >= 1.0).map(drop));
     std::thread::sleep(Duration::from_millis(500));
 
-    println!("servo on CPU {cpu:?}, the rest elsewhere; {pairs} pairs of {} s; times in us", time.as_secs());
+    println!("servo on CPU {cpu}, the rest elsewhere; {pairs} pairs of {} s; times in us", time.as_secs());
     println!(
-        "{:>7} {:>8} {:>8} {:>7} {:>7} {:>7} {:>13} {:>6} {:>7} {:>9}",
-        "", "p50", "p99", "ticks", "skipped", "cut", "work units", "edits", "builds", "junk"
+        "{:>7} {:>8} {:>8} {:>7} {:>7} {:>7} {:>7} {:>13} {:>6} {:>7} {:>9}",
+        "", "p50", "p99", "ticks", "skipped", "in row", "cut", "work units", "edits", "builds", "junk"
     );
     let mut ratios: Vec<(f64, f64)> = Vec::new();
     let mut works = Vec::new();
@@ -168,8 +180,18 @@ fn main() {
         let busy = record(&d, &mut c, |c| loaded(&d, c, round, time));
         for (name, r) in [("quiet", &quiet), ("loaded", &busy)] {
             println!(
-                "{name:>7} {:>8.2} {:>8.2} {:>7} {:>7} {:>7} {:>6}..{:<5} {:>6} {:>7} {:>9}",
-                r.p50, r.p99, r.ticks, r.skipped, r.cut, r.work.0, r.work.1, r.edits, r.builds, r.junk
+                "{name:>7} {:>8.2} {:>8.2} {:>7} {:>7} {:>7} {:>7} {:>6}..{:<5} {:>6} {:>7} {:>9}",
+                r.p50,
+                r.p99,
+                r.ticks,
+                r.skipped,
+                r.longest,
+                r.cut,
+                r.work.0,
+                r.work.1,
+                r.edits,
+                r.builds,
+                r.junk
             );
             works.extend([r.work.0, r.work.1]);
         }

@@ -135,6 +135,17 @@ impl Daemon {
         kill(Pid::from_raw(self.child.id() as i32), s).expect("signals");
     }
 
+    /// Number of the daemon's thread of that name.
+    pub fn thread(&self, name: &str) -> i32 {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("proc");
+        let of = |t: std::io::Result<std::fs::DirEntry>| {
+            let path = t.expect("a thread").path();
+            let comm = std::fs::read_to_string(path.join("comm")).ok()?;
+            (comm.trim() == name).then(|| path.file_name()?.to_str()?.parse().ok()).flatten()
+        };
+        threads.into_iter().find_map(of).expect("that thread")
+    }
+
     /// Waits until the process is stopped: a signal is not yet obeyed when it has been sent.
     pub fn wait_stopped(&self) {
         let stat = format!("/proc/{}/stat", self.child.id());

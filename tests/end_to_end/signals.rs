@@ -61,7 +61,7 @@ fn every_signal_that_would_end_or_stop_the_process_is_caught_or_ignored() {
         assert!(has(main["SigCgt"] | main["SigIgn"], s), "signal {s} has its default action");
     }
     // No handler interrupts the servo, but for what its own instructions cause: blocked, that would kill at once.
-    let servo = masks(&format!("{proc}/task/{}/status", thread_of(&d, "servo")));
+    let servo = masks(&format!("{proc}/task/{}/status", d.thread("servo")));
     for (s, does) in table() {
         let caused = does == Does::Dies && s != libc::SIGXCPU;
         assert_eq!(has(servo["SigBlk"], s), !caused, "signal {s} at the servo");
@@ -123,7 +123,7 @@ fn a_signal_at_the_servo_thread_itself_leaves_no_force() {
         let mut child = touch(&d);
         let pid = d.child.id() as i32;
         // SAFETY: tgkill takes three numbers.
-        assert_eq!(unsafe { libc::syscall(libc::SYS_tgkill, pid, thread_of(&d, "servo"), signal) }, 0);
+        assert_eq!(unsafe { libc::syscall(libc::SYS_tgkill, pid, d.thread("servo"), signal) }, 0);
         let status = d.wait_exit();
         let plant = d.plant();
         assert!(plant.is_zero() && plant.since_zero == 0 && plant.zeros >= 1, "signal {signal}: {plant:?}");
@@ -141,17 +141,6 @@ fn a_signal_at_the_servo_thread_itself_leaves_no_force() {
             });
         }
     });
-}
-
-/// Number of the daemon's thread of that name.
-fn thread_of(d: &Daemon, name: &str) -> i32 {
-    let threads = std::fs::read_dir(format!("/proc/{}/task", d.child.id())).expect("proc");
-    let of = |t: std::io::Result<std::fs::DirEntry>| {
-        let path = t.expect("a thread").path();
-        let comm = std::fs::read_to_string(path.join("comm")).ok()?;
-        (comm.trim() == name).then(|| path.file_name()?.to_str()?.parse().ok()).flatten()
-    };
-    threads.into_iter().find_map(of).expect("that thread")
 }
 
 /// Somebody cuts the probe page under a daemon that pushes: it goes on, says so, and takes its force away when told.
