@@ -45,18 +45,32 @@ impl Watchdog {
             return;
         }
         self.last = Instant::now();
-        let now = Seen {
-            rounds: shared.rounds.load(Relaxed),
-            ticks: servo.map_or(0, |c| c.ticks.load(Relaxed)),
-            io: servo.map_or(0, |c| c.samples.load(Relaxed) + c.writes.load(Relaxed)),
-        };
+        let now = Seen::now(shared, servo);
         let beat = (monotonic_ns() / 1_000_000).saturating_sub(shared.beat_ms.load(Relaxed));
-        // A device that is gone cannot answer; everything else must go on all the same.
-        let gone = servo.is_none_or(|c| c.fault() == Fault::DeviceGone || c.state() == ServoState::Absent);
-        if advances(self.seen, now, servo.is_some(), gone) && beat < BEAT_MS {
+        if advances(self.seen, now, servo.is_some(), servo.is_none_or(excused)) && beat < BEAT_MS {
             let _ = sd_notify::notify(&[NotifyState::Watchdog]);
         }
         self.seen = now;
+    }
+}
+
+impl Seen {
+    fn now(shared: &Shared, servo: Option<&Counters>) -> Self {
+        Self {
+            rounds: shared.rounds.load(Relaxed),
+            ticks: servo.map_or(0, |c| c.ticks.load(Relaxed)),
+            io: servo.map_or(0, Counters::io_rounds),
+        }
+    }
+}
+
+/// True where the device's I/O need not advance: a device that is gone cannot answer, and one without an I/O thread of its own
+/// is not asked before it is ready. Everything else must go on all the same.
+fn excused(servo: &Counters) -> bool {
+    match servo.state() {
+        ServoState::Absent => true,
+        ServoState::Booting | ServoState::Uncalibrated => !servo.has_io(),
+        _ => servo.fault() == Fault::DeviceGone,
     }
 }
 
@@ -69,6 +83,8 @@ fn advances(before: Seen, now: Seen, servo: bool, gone: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::io::shared::Shared as IoShared;
+    use std::sync::Arc;
 
     #[test]
     fn every_counter_must_advance() {
@@ -80,5 +96,37 @@ mod tests {
         assert!(!advances(a, Seen { io: 1, ..b }, true, false), "the device's I/O hangs");
         assert!(advances(a, Seen { io: 1, ..b }, true, true), "the device is gone, which is told otherwise");
         assert!(advances(a, Seen { ticks: 1, io: 1, ..b }, false, true), "no servo yet");
+    }
+
+    /// Whatever a device that waits for firmware, for its user, or for its clearing does or does not say: fed while its I/O
+    /// thread goes round, and only then. The servo's puts into the mailbox are no sign of that.
+    #[test]
+    fn a_device_that_is_not_ready_is_fed_while_its_io_goes_on() {
+        use ServoState::{Booting, Fault, Idle, Uncalibrated};
+        let bridge = Shared::default();
+        for state in [Booting, Uncalibrated, Idle, Fault] {
+            let io = Arc::new(IoShared::default());
+            let servo = Counters::of(state, Some(io.clone()));
+            let feeds = |io_rounds: u64| {
+                let before = Seen::now(&bridge, Some(&servo));
+                bridge.rounds.fetch_add(1, Relaxed);
+                servo.ticks.fetch_add(500, Relaxed);
+                servo.writes.fetch_add(500, Relaxed);
+                io.stats.rounds.fetch_add(io_rounds, Relaxed);
+                advances(before, Seen::now(&bridge, Some(&servo)), true, excused(&servo))
+            };
+            assert!(feeds(10), "{state:?}: the I/O thread lives");
+            assert!(!feeds(0), "{state:?}: the I/O thread hangs");
+        }
+        // Inline there is nothing to ask before the device is ready; then its samples and writes count.
+        for (state, fed) in [(Booting, true), (Uncalibrated, true), (Idle, false), (Fault, false)] {
+            let servo = Counters::of(state, None);
+            let before = Seen::now(&bridge, Some(&servo));
+            bridge.rounds.fetch_add(1, Relaxed);
+            servo.ticks.fetch_add(500, Relaxed);
+            assert_eq!(advances(before, Seen::now(&bridge, Some(&servo)), true, excused(&servo)), fed);
+            servo.writes.fetch_add(500, Relaxed);
+            assert!(advances(before, Seen::now(&bridge, Some(&servo)), true, excused(&servo)), "{state:?}");
+        }
     }
 }

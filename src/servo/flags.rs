@@ -167,6 +167,20 @@ impl Counters {
         self.io.get().map_or_else(Vec::new, |io| io.stats.list().to_vec())
     }
 
+    /// The device has an I/O thread of its own.
+    pub fn has_io(&self) -> bool {
+        self.io.get().is_some()
+    }
+
+    /// What advances while the device's I/O lives: the rounds of its I/O thread, whatever the device does; without one,
+    /// samples and writes.
+    pub fn io_rounds(&self) -> u64 {
+        match self.io.get() {
+            Some(io) => io.stats.rounds.load(Relaxed),
+            None => self.samples.load(Relaxed).wrapping_add(self.writes.load(Relaxed)),
+        }
+    }
+
     /// Why the device is not there, for people; empty when all is well. Not for the servo thread.
     pub fn device_trouble(&self) -> String {
         self.io.get().map_or_else(String::new, |io| io.trouble())
@@ -175,6 +189,19 @@ impl Counters {
     /// True once the servo thread has commanded its last zero and ended.
     pub fn ended(&self) -> bool {
         self.ended.load(Acquire) != 0
+    }
+}
+
+#[cfg(test)]
+impl Counters {
+    /// Of a servo in this state, over a device with this I/O thread.
+    pub(crate) fn of(state: ServoState, io: Option<Arc<crate::device::io::shared::Shared>>) -> Self {
+        let counters = Self::default();
+        counters.state.store(state as u8, Release);
+        if let Some(io) = io {
+            let _ = counters.io.set(io);
+        }
+        counters
     }
 }
 

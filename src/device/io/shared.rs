@@ -96,6 +96,8 @@ pub struct Stats {
     pub starts: AtomicU64,
     /// Times the device went away.
     pub gone: AtomicU64,
+    /// Rounds of the I/O thread's loop; they go on whatever the device does.
+    pub rounds: AtomicU64,
     /// Time from the device's sense to the device's force, by [`BUCKET_NS`].
     latency: Box<[AtomicU32]>,
 }
@@ -110,6 +112,7 @@ impl Default for Stats {
             expired: AtomicU64::new(0),
             starts: AtomicU64::new(0),
             gone: AtomicU64::new(0),
+            rounds: AtomicU64::new(0),
             latency: (0..BUCKETS).map(|_| AtomicU32::new(0)).collect(),
         }
     }
@@ -137,7 +140,7 @@ impl Stats {
         Some((at as u64 + 1) * BUCKET_NS)
     }
 
-    /// Name and value of every counter.
+    /// Name and value of every counter that people want to see.
     pub fn list(&self) -> [(&'static str, u64); 9] {
         let get = |c: &AtomicU64| c.load(Relaxed);
         let us = |share| self.latency_quantile(share).unwrap_or(0) / 1000;

@@ -5,10 +5,11 @@ use super::shared::Shared;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Longest sleep, so that the wish to end is seen.
+/// Longest sleep, so that the wish to end is seen, and that the watchdog sees the thread alive.
 const LOOK_NS: u64 = 50_000_000;
 
 /// How the thread is scheduled.
@@ -54,6 +55,7 @@ impl IoThread {
 
 fn run(runner: &mut Runner, shared: &Shared) {
     while let Some(until) = runner.step(now_ns()) {
+        shared.stats.rounds.fetch_add(1, Relaxed);
         let now = now_ns();
         if until <= now {
             continue;
