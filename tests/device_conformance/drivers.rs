@@ -6,6 +6,7 @@ use hapticd::device::driver;
 use hapticd::device::emulated::bus::{Bus, DAMAGES, Gadget, Plugged};
 use hapticd::device::emulated::{self, Stepped};
 use hapticd::device::io::front::Front;
+use hapticd::device::io::port::{Arrived, Latest, Pace, Port, Start};
 use hapticd::device::io::runner::Runner;
 use hapticd::device::io::shared::Shared;
 use hapticd::device::io::thread::{IoThread, Scheduling, now_ns};
@@ -16,6 +17,7 @@ use hapticd::device::wire::hid_haptic::Layout;
 use hapticd::device::{Device, IoMode, Lifecycle, ReadFault, Sample, WriteFault};
 use hapticd::geometry::pose::{Vec3, Wrench, pose_is_finite};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const MS: u64 = 1_000_000;
 
@@ -440,6 +442,96 @@ fn a_mouse_moves_the_tool_and_gives_no_force() {
         assert!((p - Vec3::new(0.06, 0.06, 0.0)).norm() < 2e-3, "{p:?}");
         assert!(fresh >= 390, "{fresh}");
         assert_eq!(last.buttons, 2);
+    }
+}
+
+/// A Falcon that keeps its last torque for ever, on the machine's clock.
+fn keeps_its_force() -> Plugged<emulated::falcon::Falcon> {
+    let setup = emulated::falcon::Setup { hold_ns: u64::MAX, ..Default::default() };
+    let gadget = emulated::falcon::Falcon::new(&profile("novint-falcon"), &HandScript::default(), setup)
+        .expect("in reach");
+    Plugged::real(Bus::new(gadget, 0.0, 0, false), now_ns())
+}
+
+/// The I/O thread over a device on the machine's clock, and the servo's end.
+fn threaded<G: Gadget + 'static>(plugged: &Plugged<G>, port: Box<dyn Port>) -> Front {
+    let shared = Arc::new(Shared::default());
+    let runner = Runner::new(Box::new(plugged.clone()), port, shared.clone());
+    let thread = IoThread::start(runner, shared.clone(), Scheduling::default()).expect("a thread");
+    Front::new(profile("novint-falcon"), shared.clone(), Some(thread), Some(shared))
+}
+
+/// Waits for something that another thread does, however busy the machine is.
+fn wait(what: &str, mut until: impl FnMut() -> bool) {
+    for _ in 0..20_000 {
+        if until() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("waited in vain: {what}");
+}
+
+/// A Falcon's packets, until a bug ends the thread that makes them.
+struct Panics {
+    port: driver::falcon::Falcon,
+    panic: Arc<AtomicBool>,
+}
+
+impl Port for Panics {
+    fn pace(&self) -> Pace {
+        self.port.pace()
+    }
+    fn begin(&mut self, product: u16) {
+        self.port.begin(product);
+    }
+    fn start(&mut self, now_ns: u64) -> Start {
+        self.port.start(now_ns)
+    }
+    fn arrived(&mut self, bytes: &[u8]) -> Arrived {
+        self.port.arrived(bytes)
+    }
+    fn latest(&self) -> Latest {
+        self.port.latest()
+    }
+    fn prepare(&mut self, codes: &[i32; 3]) {
+        assert!(!self.panic.swap(false, Relaxed), "a panic for the test");
+        self.port.prepare(codes);
+    }
+    fn outgoing(&self) -> &[u8] {
+        self.port.outgoing()
+    }
+}
+
+/// The I/O thread panics with force on, over a device that would push on for ever: it is told zero, whether the servo goes on
+/// commanding, is silent, or ends at the same time.
+#[test]
+fn a_panic_of_the_io_thread_leaves_no_force() {
+    for end in ["pushes on", "is silent", "ends"] {
+        let plugged = keeps_its_force();
+        let panic = Arc::new(AtomicBool::new(false));
+        let port = Panics { port: driver::falcon::Falcon::new(None), panic: panic.clone() };
+        let mut front = threaded(&plugged, Box::new(port));
+        wait("force", || {
+            let _ = (front.read(now_ns()), front.write(now_ns(), &push()));
+            plugged.bus().gadget.codes() != [0; 3]
+        });
+        panic.store(true, Relaxed);
+        wait("the panic", || !panic.load(Relaxed));
+        let shared = front.shared().clone();
+        if end == "ends" {
+            drop(front);
+        } else {
+            wait(end, || {
+                if end == "pushes on" {
+                    let _ = (front.read(now_ns()), front.write(now_ns(), &push()));
+                }
+                shared.trouble().contains("has failed") && plugged.bus().gadget.codes() == [0; 3]
+            });
+            assert_eq!((front.read(now_ns()), front.lifecycle()), (Err(ReadFault::Gone), Lifecycle::Absent));
+        }
+        assert_eq!(plugged.bus().gadget.codes(), [0; 3], "the servo {end}");
+        assert_eq!(shared.lifecycle(), Lifecycle::Absent);
     }
 }
 

@@ -8,7 +8,7 @@
 //! that the arrivals foretell ([`Phase`]), with the newest command.
 //!
 //! **What ends a force.** A command older than [`HOLD_NS`] by this side's own clock counts as zero; older than [`SILENCE_NS`],
-//! nothing is sent any more, so that the device's own watchdog sees that nobody is there. A command made for an earlier life
+//! nothing is sent any more, so that the device's own watchdog sees that nobody is there; but for the zeros of a last word. A command made for an earlier life
 //! of the device (another frame) counts as zero.
 
 use super::link::{Connector, LONGEST, Link, LinkFault, OpenFault};
@@ -77,6 +77,8 @@ pub struct Runner {
     command: (u64, u64),
     seq: u64,
     lost: u64,
+    /// A last zero is owed to the device, even if it has to be found again for that.
+    owed: bool,
     buffer: [u8; LONGEST],
 }
 
@@ -91,15 +93,28 @@ impl Runner {
             command: (0, 0),
             seq: 0,
             lost: 0,
+            owed: false,
             buffer: [0; LONGEST],
         }
+    }
+
+    /// For after a panic in a step, which dropped the link: looks for the device at the next step, even while the end is
+    /// asked for, because a last zero is owed to it.
+    pub fn again(&mut self) {
+        self.state = State::Searching(0);
+        self.owed = true;
+    }
+
+    /// The end is asked for and nothing is owed: no use in waiting.
+    pub fn ends(&self) -> bool {
+        self.shared.stopping() && !self.owed
     }
 
     /// Does what is due. Returns when it wants to be called again at the latest, ns; `None` when it has ended.
     pub fn step(&mut self, now_ns: u64) -> Option<u64> {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Ended => None,
-            State::Searching(_) | State::Starting(_) if self.shared.stopping() => None,
+            State::Searching(_) | State::Starting(_) if self.ends() => None,
             State::Searching(next) if now_ns < next => {
                 self.state = State::Searching(next);
                 Some(next)
@@ -354,7 +369,7 @@ impl Runner {
             self.command = (number, now);
         }
         let age = now.saturating_sub(self.command.1);
-        if age > SILENCE_NS && run.farewell.is_none() {
+        if age > SILENCE_NS && run.farewell.is_none() && !self.shared.silenced() {
             return None;
         }
         if age > HOLD_NS {

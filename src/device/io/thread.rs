@@ -12,6 +12,9 @@ use std::time::Duration;
 /// Longest sleep, so that the wish to end is seen, and that the watchdog sees the thread alive.
 const LOOK_NS: u64 = 50_000_000;
 
+/// Longest time for the last zero after a panic, ns.
+const LAST_ZERO_NS: u64 = 1_000_000_000;
+
 /// How the thread is scheduled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scheduling {
@@ -43,9 +46,12 @@ impl IoThread {
         let (last, ending) = (shared.clone(), shared.clone());
         let thread = std::thread::Builder::new().name("device-io".into()).spawn(move || {
             schedule(scheduling);
-            let ended = catch_unwind(AssertUnwindSafe(|| run(&mut runner, &ending)));
+            let ended = catch_unwind(AssertUnwindSafe(|| run(&mut runner, &ending, || false)));
             if ended.is_err() {
-                // The link closes with the runner; the servo must not believe in the device any more.
+                // The servo must not believe in the device any more.
+                last.silence();
+                last.failed();
+                last_zero(&mut runner, &last);
                 last.failed();
             }
         })?;
@@ -53,15 +59,26 @@ impl IoThread {
     }
 }
 
-fn run(runner: &mut Runner, shared: &Shared) {
-    while let Some(until) = runner.step(now_ns()) {
+/// The link was closed by the unwinding, with the last force on. Opens it again and says zero.
+fn last_zero(runner: &mut Runner, shared: &Shared) {
+    let end = now_ns() + LAST_ZERO_NS;
+    let before = shared.stats.sent.load(Relaxed);
+    runner.again();
+    let done = || shared.stats.sent.load(Relaxed).wrapping_sub(before) >= 2 || now_ns() > end;
+    // What panicked once may do so again.
+    let _ = catch_unwind(AssertUnwindSafe(|| run(runner, shared, done)));
+}
+
+/// Steps until the runner has ended or `done`.
+fn run(runner: &mut Runner, shared: &Shared, done: impl Fn() -> bool) {
+    while let Some(until) = runner.step(now_ns()).filter(|_| !done()) {
         shared.stats.rounds.fetch_add(1, Relaxed);
         let now = now_ns();
         if until <= now {
             continue;
         }
         let until = until.min(now + LOOK_NS);
-        if !runner.wait(until) && !shared.stopping() {
+        if !runner.wait(until) && !runner.ends() {
             std::thread::sleep(Duration::from_nanos(until - now));
         }
     }
