@@ -144,8 +144,8 @@ pub trait Device: Send {
 /// The last word to a device whose owner cannot speak any more: used from a signal handler, by any thread. Both
 /// functions are async-signal-safe: no allocation, lock, panic, no wait beyond some 20 ms. The process ends afterwards.
 pub trait Emergency: Send + Sync + std::fmt::Debug {
-    /// Commands zero force.
-    fn zero(&self, now_ns: u64);
+    /// Commands zero force. True when the device has taken it, or gives none; false when that is not known.
+    fn zero(&self, now_ns: u64) -> bool;
     /// SIGBUS at this address: true when it lies in memory that the device shares with other processes, one of which took
     /// it away, and when own memory stands there now, so that the instruction may be tried again.
     fn mend(&self, address: usize) -> bool;

@@ -203,6 +203,16 @@ impl Counters {
         }
         counters
     }
+
+    /// Of a servo that has ended, or stands still, over a device with this last word.
+    pub(crate) fn ending(ended: bool, last_word: Option<Arc<dyn Emergency>>) -> Self {
+        let counters = Self::default();
+        counters.ended.store(u32::from(ended), Release);
+        if let Some(last_word) = last_word {
+            let _ = counters.emergency.set(last_word);
+        }
+        counters
+    }
 }
 
 /// Adds to a counter that only this thread writes: no locked instruction.

@@ -114,7 +114,11 @@ fn last_zero(flags: &Flags, counters: &Counters) -> Zero {
     let (mut ticks, mut still) = (counters.ticks.load(Relaxed), 0);
     for _ in 0..NAPS {
         if counters.ended() {
-            return Zero::Servo;
+            // Where the device has an I/O thread, the servo's zero may lie in its mailbox yet.
+            return match counters.emergency() {
+                Some(e) if !e.zero(monotonic_ns()) => Zero::Nobody,
+                _ => Zero::Servo,
+            };
         }
         if still >= STILL || counters.is_own_thread() {
             break;
@@ -126,11 +130,8 @@ fn last_zero(flags: &Flags, counters: &Counters) -> Zero {
         ticks = now;
     }
     match counters.emergency() {
-        Some(e) => {
-            e.zero(monotonic_ns());
-            Zero::Handler
-        }
-        None => Zero::Nobody,
+        Some(e) if e.zero(monotonic_ns()) => Zero::Handler,
+        _ => Zero::Nobody,
     }
 }
 
@@ -195,7 +196,7 @@ fn tell(signal: i32, zero: Zero, place: Option<Place>) {
         Zero::NoForce => "no servo ran",
         Zero::Servo => "the servo commanded zero force",
         Zero::Handler => "the servo could not command zero force; it was done in its place",
-        Zero::Nobody => "zero force could not be commanded; run `hapticd zero`",
+        Zero::Nobody => "it is not known that the device took zero force; run `hapticd zero`",
     };
     let (mut at, mut instruction) = ([0; 18], [0; 18]);
     let [at, by, instruction] = place.map_or([""; 3], |p| {
@@ -233,6 +234,36 @@ fn tell(signal: i32, zero: Zero, place: Option<Place>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Emergency;
+    use std::sync::Arc;
+
+    /// Whoever commanded it: what counts is whether the device took it.
+    #[test]
+    fn zero_is_told_as_commanded_only_where_the_device_took_it() {
+        #[derive(Debug)]
+        struct Word(bool);
+        impl Emergency for Word {
+            fn zero(&self, _now_ns: u64) -> bool {
+                self.0
+            }
+            fn mend(&self, _address: usize) -> bool {
+                false
+            }
+        }
+        let word = |took| Some(Arc::new(Word(took)) as Arc<dyn Emergency>);
+        // An ended servo; and one that never ticks, for which the handler speaks.
+        for (ended, last_word, want) in [
+            (true, None, Zero::Servo),
+            (true, word(true), Zero::Servo),
+            (true, word(false), Zero::Nobody),
+            (false, None, Zero::Nobody),
+            (false, word(true), Zero::Handler),
+            (false, word(false), Zero::Nobody),
+        ] {
+            let counters = Counters::ending(ended, last_word);
+            assert_eq!(last_zero(&Flags::default(), &counters), want, "ended: {ended}");
+        }
+    }
 
     #[test]
     fn addresses_have_all_their_digits() {

@@ -281,19 +281,24 @@ impl Shared {
 
 impl Emergency for Shared {
     /// From now on every packet is zero. Waits until the I/O thread has sent two of them, the first of which may have been
-    /// under way with a force, for 20 ms at most; after that the device's own watchdog has to end what is left.
-    fn zero(&self, _now_ns: u64) {
+    /// under way with a force, for 20 ms at most; after that the device's own watchdog has to end what is left. A device
+    /// that lost its frame a moment ago may have such a packet under way too.
+    fn zero(&self, _now_ns: u64) -> bool {
         self.silence();
         let before = self.stats.sent.load(Relaxed);
+        let taken = || {
+            self.stats.sent.load(Relaxed).wrapping_sub(before) >= 2
+                || !matches!(self.lifecycle(), Lifecycle::Ready | Lifecycle::Uncalibrated)
+        };
         for _ in 0..LAST_WORD_MS {
-            if self.stats.sent.load(Relaxed).wrapping_sub(before) >= 2 || self.lifecycle() != Lifecycle::Ready
-            {
-                return;
+            if taken() {
+                return true;
             }
             let nap = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
             // SAFETY: nanosleep is async-signal-safe and only reads `nap`.
             unsafe { libc::nanosleep(&raw const nap, std::ptr::null_mut()) };
         }
+        taken()
     }
 
     fn mend(&self, _address: usize) -> bool {

@@ -308,8 +308,9 @@ impl Probe {
 }
 
 impl Emergency for Probe {
-    fn zero(&self, now_ns: u64) {
+    fn zero(&self, now_ns: u64) -> bool {
         self.record_zero(now_ns);
+        true
     }
 
     fn mend(&self, address: usize) -> bool {
