@@ -8,11 +8,11 @@ use crate::control::cpu::{self, Cpus};
 use crate::control::log::Log;
 use crate::control::supervisor::{self, Engine, Outcome, Started};
 use crate::control::throttle::LogThrottle;
-use crate::device::Lifecycle;
 use crate::device::attached::{Attached, Kind};
 use crate::device::io::thread::Scheduling;
 use crate::device::registry::{OpenOptions, Registry};
 use crate::device::simulated::HandScript;
+use crate::device::{Device, Lifecycle};
 use crate::geometry::field::build::{FieldParams, Resolution, Silent};
 use crate::geometry::{Pose, Vec3, shapes};
 use crate::protocol::messages::RtNote;
@@ -95,7 +95,7 @@ fn serve(config: &Config, scene: Scene, engine: Local, debug: bool) -> anyhow::R
         Outcome::Clean => Ok(exit::OK),
         Outcome::Panicked => anyhow::bail!("a thread panicked; the force was taken away"),
         Outcome::Unconfirmed => {
-            anyhow::bail!("the servo did not confirm zero force; run `hapticd zero`")
+            anyhow::bail!("zero force was not confirmed by the servo and the device; run `hapticd zero`")
         }
     }
 }
@@ -241,6 +241,13 @@ fn reference_scene() -> Option<Snapshot> {
     Compiler::new(64 << 20).compile(&scene, &Silent).ok()
 }
 
+/// Closes the device; true when the servo ended as asked and the device is not known to have missed its last zero.
+fn is_in_order(ended: Ended, device: Option<Box<dyn Device>>) -> bool {
+    let io = device.as_ref().and_then(|d| d.io());
+    drop(device);
+    ended == Ended::Stopped && io.is_none_or(|io| !io.unconfirmed())
+}
+
 impl Engine for Local {
     fn start(&mut self, cpus: &Cpus) -> Result<Started, String> {
         let d = &self.config.device;
@@ -288,7 +295,39 @@ impl Engine for Local {
         let note =
             |l: &RtLine| RtNote { ok: l.ok, what: l.what.clone(), why: l.why.clone(), cure: l.cure.clone() };
         let rt = thread.report().lines.iter().map(note).collect();
-        let join = Box::new(move || thread.join().0 == Ended::Panicked);
+        let join = Box::new(move || {
+            let (ended, device) = thread.join();
+            is_in_order(ended, device)
+        });
         Ok(Started { handle, device: name, rt, limits, join })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::driver::falcon::Falcon;
+    use crate::device::emulated::{self, Bus, Plugged, Stepped};
+
+    /// The end is in order only when the device took its zero: a bus that stands still takes nothing.
+    #[test]
+    fn the_end_is_in_order_only_with_the_device_s_own_zero() {
+        let profile = Registry::builtin().profile("novint-falcon").expect("shipped");
+        let device = |hangs| {
+            let hand = HandScript::default();
+            let gadget = emulated::falcon::Falcon::new(&profile, &hand, Default::default());
+            let bus = Bus::new(gadget.expect("in reach"), 0.0, 0, false);
+            let mut device = Stepped::new(profile.clone(), Box::new(Falcon::new(None)), Plugged::new(bus));
+            assert!(device.until_ready(1_000_000_000));
+            if hangs {
+                let now = device.now_ns();
+                device.plugged().bus().stall(now, u64::MAX);
+            }
+            Some(Box::new(device) as Box<dyn Device>)
+        };
+        assert!(is_in_order(Ended::Stopped, device(false)));
+        assert!(!is_in_order(Ended::Stopped, device(true)));
+        assert!(!is_in_order(Ended::Panicked, device(false)));
+        assert!(is_in_order(Ended::Stopped, None));
     }
 }

@@ -50,7 +50,8 @@ pub struct Started {
     pub rt: Vec<RtNote>,
     /// Limits that hold: force N, torque N·m, velocity m/s.
     pub limits: [f64; 3],
-    /// Waits until the servo's thread has ended; true when it ended by a panic.
+    /// Waits until the servo's thread has ended and the device is closed; true when it ended as asked and nothing says that
+    /// the device did not take its last zero.
     pub join: Box<dyn FnOnce() -> bool + Send>,
 }
 
@@ -70,7 +71,7 @@ pub enum Outcome {
     Clean,
     /// A thread panicked.
     Panicked,
-    /// The servo did not confirm its last zero in time.
+    /// The servo, or the device's I/O, did not confirm the last zero in time.
     Unconfirmed,
 }
 
@@ -394,6 +395,6 @@ impl Keeper {
             tracing::error!("the servo did not end within 2 s; run `hapticd zero`");
             return false;
         }
-        s.join.take().is_none_or(|join| !join())
+        s.join.take().is_none_or(|join| join())
     }
 }

@@ -108,6 +108,10 @@ impl<G: Gadget + 'static> Device for Stepped<G> {
         self.front.next_sample_ns(now_ns)
     }
 
+    fn io(&self) -> Option<Arc<Shared>> {
+        self.front.io()
+    }
+
     fn zero(&mut self, now_ns: u64) {
         self.advance(now_ns);
         self.front.zero(now_ns);

@@ -227,6 +227,9 @@ impl Runner {
     fn run(&mut self, mut link: Box<dyn Link>, mut run: Run, now: u64) -> Option<u64> {
         let wake =
             self.receive(&mut *link, &mut run, now).and_then(|()| self.send(&mut *link, &mut run, now));
+        if run.farewell.is_some() && matches!(wake, Err(LinkFault::Failed)) {
+            self.shared.set_unconfirmed();
+        }
         match wake {
             Err(fault) => Some(self.broken(fault, now)),
             Ok(None) => {
@@ -334,10 +337,14 @@ impl Runner {
                 self.shared.stats.latency(now.saturating_sub(sensed));
             }
         }
-        if let Some((count, since)) = run.farewell
-            && ((count >= 2 && free) || now.saturating_sub(since) > FAREWELL_NS)
-        {
-            return Ok(None);
+        if let Some((count, since)) = run.farewell {
+            if count >= 2 && free {
+                return Ok(None);
+            }
+            if now.saturating_sub(since) > FAREWELL_NS {
+                self.shared.set_unconfirmed();
+                return Ok(None);
+            }
         }
         if !free {
             return Ok(Some(now + FRAME_NS));

@@ -170,6 +170,7 @@ pub struct Shared {
     calibrate: AtomicBool,
     silence: AtomicBool,
     stop: AtomicBool,
+    unconfirmed: AtomicBool,
     trouble: std::sync::Mutex<String>,
     /// Counters.
     pub stats: Stats,
@@ -260,6 +261,15 @@ impl Shared {
         self.set_trouble("the device's I/O thread has failed; restart hapticd");
     }
 
+    /// The end came without the device having taken zero, as far as is known. Holds from when the I/O side has ended.
+    pub fn unconfirmed(&self) -> bool {
+        self.unconfirmed.load(Relaxed)
+    }
+
+    pub(super) fn set_unconfirmed(&self) {
+        self.unconfirmed.store(true, Relaxed);
+    }
+
     pub(super) fn stopping(&self) -> bool {
         self.stop.load(Relaxed)
     }
@@ -289,6 +299,7 @@ impl Emergency for Shared {
         let taken = || {
             self.stats.sent.load(Relaxed).wrapping_sub(before) >= 2
                 || !matches!(self.lifecycle(), Lifecycle::Ready | Lifecycle::Uncalibrated)
+                    && !self.unconfirmed()
         };
         for _ in 0..LAST_WORD_MS {
             if taken() {

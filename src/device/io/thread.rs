@@ -15,6 +15,9 @@ const LOOK_NS: u64 = 50_000_000;
 /// Longest time for the last zero after a panic, ns.
 const LAST_ZERO_NS: u64 = 1_000_000_000;
 
+/// Longest wait for the thread's end, ns: a last zero after a panic fits in.
+const END_NS: u64 = LAST_ZERO_NS + LAST_ZERO_NS / 2;
+
 /// How the thread is scheduled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scheduling {
@@ -24,7 +27,8 @@ pub struct Scheduling {
     pub cpu: Option<usize>,
 }
 
-/// A running I/O thread. Dropping it ends it, after a last zero to the device.
+/// A running I/O thread. Dropping it ends it, after a last zero to the device. One that hangs is left behind after 1.5 s; then, and
+/// where the device did not take the zero, [`Shared::unconfirmed`] says so.
 #[derive(Debug)]
 pub struct IoThread {
     shared: Arc<Shared>,
@@ -67,6 +71,9 @@ fn last_zero(runner: &mut Runner, shared: &Shared) {
     let done = || shared.stats.sent.load(Relaxed).wrapping_sub(before) >= 2 || now_ns() > end;
     // What panicked once may do so again.
     let _ = catch_unwind(AssertUnwindSafe(|| run(runner, shared, done)));
+    if shared.stats.sent.load(Relaxed).wrapping_sub(before) < 2 {
+        shared.set_unconfirmed();
+    }
 }
 
 /// Steps until the runner has ended or `done`.
@@ -103,8 +110,53 @@ fn schedule(wanted: Scheduling) {
 impl Drop for IoThread {
     fn drop(&mut self) {
         self.shared.stop();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        let Some(thread) = self.thread.take() else { return };
+        let end = now_ns() + END_NS;
+        while !thread.is_finished() {
+            if now_ns() > end {
+                // It hangs in the system, for as long as that pleases; the process must end all the same.
+                self.shared.set_unconfirmed();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
+        let _ = thread.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::driver;
+    use crate::device::io::link::{Connector, Link, OpenFault};
+    use std::sync::mpsc::{Receiver, channel};
+
+    /// Opening the device never comes back, as with a driver of the kernel's that waits for a device that hangs.
+    struct Hangs(Receiver<()>);
+
+    impl Connector for Hangs {
+        fn connect(&mut self, _now_ns: u64) -> Result<Box<dyn Link>, OpenFault> {
+            let _ = self.0.recv();
+            Err(OpenFault::NotThere)
+        }
+    }
+
+    #[test]
+    fn a_thread_that_hangs_is_left_behind_and_told() {
+        let (release, held) = channel();
+        let shared = Arc::new(Shared::default());
+        let port = Box::new(driver::falcon::Falcon::new(None));
+        let runner = Runner::new(Box::new(Hangs(held)), port, shared.clone());
+        let thread = IoThread::start(runner, shared.clone(), Scheduling::default()).expect("a thread");
+        let (tell, told) = channel();
+        let ending = std::thread::spawn(move || {
+            drop(thread);
+            let _ = tell.send(());
+        });
+        let ended = told.recv_timeout(Duration::from_secs(60));
+        drop(release);
+        ending.join().expect("ends");
+        assert!(ended.is_ok(), "the end waited for a thread that hangs");
+        assert!(shared.unconfirmed());
     }
 }

@@ -1,6 +1,7 @@
 //! What happens over a device's life: a dead servo, plugs, firmware, damage, calibration, the end.
 
 use super::*;
+use crate::device::Emergency;
 
 fn counted(device: &Stepped<emulated::falcon::Falcon>) -> (usize, [i16; 3]) {
     let bus = device.plugged().bus();
@@ -176,9 +177,15 @@ fn the_hid_device_is_calibrated_by_host_and_by_button() {
 /// The port is never asked for more than its protocol bears, and the end of the device is zero.
 #[test]
 fn stopping_ends_with_zero_at_the_motors() {
-    for at in 0..30u64 {
-        let plugged = {
-            let mut device = falcon_driver(Bus::new(counting_falcon(), 0.0, 0, false));
+    // The bus stands still from the end on: what the motors have then cannot be known, and is not said to be zero.
+    for (at, hangs) in (0..30u64).flat_map(|at| [(at, false), (at, true)]) {
+        let (plugged, shared) = {
+            let gadget = falcon(emulated::falcon::Setup {
+                counts_samples: true,
+                hold_ns: u64::MAX,
+                ..Default::default()
+            });
+            let mut device = falcon_driver(Bus::new(gadget, 0.0, 0, false));
             assert!(device.until_ready(1000 * MS));
             let shared = device.shared().clone();
             let mut now = device.now_ns();
@@ -193,10 +200,34 @@ fn stopping_ends_with_zero_at_the_motors() {
             }
             let codes = counted(&device).1;
             assert!(codes[0] == 4095 || codes[0] == 4096, "{codes:?}");
-            device.advance(now + at * MS / 20);
-            device.plugged().clone()
+            let now = now + at * MS / 20;
+            device.advance(now);
+            if hangs {
+                device.plugged().bus().stall(now, u64::MAX);
+            }
+            (device.plugged().clone(), shared)
         };
-        assert_eq!(plugged.bus().gadget.codes(), [0; 3], "stopped at {at}");
+        assert_eq!(plugged.bus().gadget.codes() == [0; 3], !hangs, "stopped at {at}");
+        assert_eq!(shared.unconfirmed(), hangs, "stopped at {at}");
+        assert_eq!(Emergency::zero(&*shared, 0), !hangs, "the last word knows no better");
+    }
+}
+
+/// A system that refuses the last packet is no confirmation either; a device that is gone gives no force.
+#[test]
+fn a_last_zero_that_is_refused_is_not_confirmed() {
+    for refused in [true, false] {
+        let shared = {
+            let mut device = falcon_driver(Bus::new(counting_falcon(), 0.0, 0, false));
+            assert!(device.until_ready(1000 * MS));
+            let now = device.now_ns();
+            match refused {
+                true => device.plugged().bus().refuse(true),
+                false => device.plugged().bus().unplug(now),
+            }
+            device.shared().clone()
+        };
+        assert_eq!(shared.unconfirmed(), refused);
     }
 }
 
