@@ -89,7 +89,14 @@ fn each_shortfall_is_found_explained_and_cured() {
             "RLIMIT_RTPRIO",
             vec![("proc/self/limits", Some(limits("unlimited", "10")))],
             &granted,
-            "10, 80 are needed",
+            "10, 81 are needed",
+            "rtprio 95",
+        ),
+        (
+            "RLIMIT_RTPRIO",
+            vec![("proc/self/limits", Some(limits("unlimited", "80")))],
+            &granted,
+            "80, 81 are needed (the servo's 80, the device's I/O one above)",
             "rtprio 95",
         ),
         (

@@ -124,6 +124,15 @@ pub(super) fn process(options: &RtOptions) -> RtReport {
     RtReport { lines: if options.lock_memory { vec![memory::lock_all()] } else { Vec::new() } }
 }
 
+/// What a device's I/O thread was granted.
+pub(super) fn device_io(outcome: &Result<String, String>) -> RtLine {
+    const WHAT: &str = "device I/O";
+    match outcome {
+        Ok(granted) => RtLine::ok(WHAT, granted.clone()),
+        Err(refused) => RtLine::short(WHAT, refused.clone(), scheduling::CURE),
+    }
+}
+
 /// What the thread keeps for as long as it runs.
 pub(super) struct Guard {
     _latency: Option<limits::DmaLatency>,

@@ -196,16 +196,21 @@ pub fn spawn(end: ServoEnd, device: Box<dyn Device>, options: RtOptions) -> io::
     if let Some(last_word) = device.emergency() {
         let _ = counters.emergency.set(last_word);
     }
+    let mut report = rt::process(&options);
+    let mut io_ok = true;
     if let Some(io) = device.io() {
+        if let Some(line) = io.scheduling().map(rt::device_io) {
+            io_ok = line.ok;
+            report.lines.push(line);
+        }
         let _ = counters.io.set(io);
     }
-    let mut report = rt::process(&options);
     let (tell, told) = mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name("servo".into()).stack_size(rt::STACK).spawn(move || {
         counters.thread.store(nix::unistd::gettid().as_raw(), Release);
         // Dropped on this thread only if the set-up itself panics.
         let (lines, guard) = rt::thread(&options);
-        let rt_ok = lines.iter().all(|l| l.ok) || !options.require_rt;
+        let rt_ok = io_ok && lines.iter().all(|l| l.ok) || !options.require_rt;
         let _ = tell.send(lines);
         drop(tell);
         let mut servo = Loop::new(end, device, RealClock);

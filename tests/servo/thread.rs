@@ -2,11 +2,20 @@
 
 use crate::device::Puppet;
 use crate::world::{floor, object, scene, sphere_tool};
+use hapticd::device::driver;
+use hapticd::device::emulated::{self, Bus, Plugged};
+use hapticd::device::io::front::Front;
+use hapticd::device::io::runner::Runner;
+use hapticd::device::io::shared::Shared;
+use hapticd::device::io::thread::{IoThread, Scheduling, now_ns};
+use hapticd::device::registry::Registry;
+use hapticd::device::simulated::HandScript;
 use hapticd::geometry::{Pose, Vec3};
 use hapticd::servo::handle::{ServoCommand, ServoConfig, ServoHandle, channel};
 use hapticd::servo::record::{Fault, ServoState};
 use hapticd::servo::rt::RtOptions;
 use hapticd::servo::run::{Ended, ServoThread, spawn};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
@@ -92,6 +101,30 @@ fn require_rt_refuses_to_arm_when_degraded() {
     let impossible = RtOptions { cpu: Some(4000), require_rt: true, ..RtOptions::none() };
     let (mut handle, thread, _) = start(impossible);
     assert!(!thread.report().ok(), "{}", thread.report());
+    is_refused(&mut handle);
+}
+
+/// The servo has all that it asked for; the thread of the device's I/O, which must run before it, has not.
+#[test]
+fn require_rt_refuses_to_arm_when_the_device_s_io_is_degraded() {
+    let profile = Registry::builtin().profile("novint-falcon").expect("shipped");
+    let gadget = emulated::falcon::Falcon::new(&profile, &HandScript::default(), Default::default());
+    let plugged = Plugged::real(Bus::new(gadget.expect("in reach"), 0.0, 0, false), now_ns());
+    let shared = Arc::new(Shared::default());
+    let runner = Runner::new(Box::new(plugged), Box::new(driver::falcon::Falcon::new(None)), shared.clone());
+    let beyond = Scheduling { priority: 100, cpu: None };
+    let io = IoThread::start(runner, shared.clone(), beyond).expect("runs all the same");
+    let front = Front::new(profile, shared, Some(io), None);
+    let (mut handle, end) = channel(ServoConfig::default());
+    let options = RtOptions { require_rt: true, ..RtOptions::none() };
+    let thread = spawn(end, Box::new(front), options).expect("starts");
+    assert_eq!(thread.report().summary(), "degraded: device I/O");
+    assert!(thread.report().to_string().contains("priority 100"), "{}", thread.report());
+    is_refused(&mut handle);
+}
+
+/// Arming is refused for want of real-time set-up.
+fn is_refused(handle: &mut ServoHandle) {
     let counters = handle.counters();
     wait("idle", || counters.state() == ServoState::Idle);
     let id = handle.send(ServoCommand::Arm { session: 1 }).unwrap();

@@ -2,8 +2,12 @@
 
 use super::check::{Check, Root};
 
-/// Priority that the service asks for by default.
-pub const PRIORITY: u8 = 80;
+/// The servo's priority by default.
+pub const SERVO: u8 = 80;
+/// Highest priority that the service asks for by default: a device's I/O is one above the servo.
+pub const PRIORITY: u8 = SERVO + 1;
+/// Who needs it.
+const WHO: &str = "the servo's 80, the device's I/O one above";
 /// Memory lock below which scenes of usual size do not fit, bytes.
 const ENOUGH_LOCKED: u64 = 1 << 30;
 const CAP_IPC_LOCK: u32 = 14;
@@ -45,10 +49,12 @@ pub(super) fn set_fifo(priority: u8) -> std::io::Result<()> {
 pub fn scheduling(fifo: &FifoAttempt) -> Check {
     let name = "scheduling policy";
     match fifo {
-        FifoAttempt::Granted => Check::ok(name, format!("SCHED_FIFO {PRIORITY} is granted")),
+        FifoAttempt::Granted => Check::ok(name, format!("SCHED_FIFO {PRIORITY} is granted ({WHO})")),
         FifoAttempt::Refused(error) => Check::degraded(
             name,
-            format!("SCHED_FIFO {PRIORITY} is refused ({error}): the servo runs at normal priority"),
+            format!(
+                "SCHED_FIFO {PRIORITY} is refused ({error}; {WHO}): the servo or the device's I/O runs at normal priority"
+            ),
             LIMITS_FILE,
         ),
     }
@@ -62,11 +68,11 @@ pub fn realtime_priority(root: &Root) -> Check {
     };
     if soft >= u64::from(PRIORITY) {
         let text = if soft == u64::MAX { "unlimited".into() } else { soft.to_string() };
-        Check::ok(name, format!("{text}, {PRIORITY} are needed"))
+        Check::ok(name, format!("{text}, {PRIORITY} are needed ({WHO})"))
     } else if has_capability(root, CAP_SYS_NICE) {
         Check::ok(name, format!("{soft}, but the process has CAP_SYS_NICE, which is above the limit"))
     } else {
-        Check::degraded(name, format!("{soft}, {PRIORITY} are needed"), LIMITS_FILE)
+        Check::degraded(name, format!("{soft}, {PRIORITY} are needed ({WHO})"), LIMITS_FILE)
     }
 }
 

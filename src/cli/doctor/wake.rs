@@ -1,7 +1,7 @@
 //! Wake-ups of a thread that sleeps to absolute times a millisecond apart, as the servo does.
 
 use super::check::Check;
-use super::limits::{PRIORITY, set_fifo};
+use super::limits::{SERVO, set_fifo};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use std::fmt::Write as _;
@@ -52,7 +52,7 @@ fn loop_of(n: usize, cpu: Option<usize>) -> std::io::Result<(Vec<f64>, bool)> {
         // A refusal shows in the figures; the affinity line names its cause.
         let _ = core_affinity::set_for_current(core_affinity::CoreId { id });
     }
-    let fifo = set_fifo(PRIORITY).is_ok();
+    let fifo = set_fifo(SERVO).is_ok();
     let mut errors = vec![0.0; n];
     let now = || clock_gettime(ClockId::CLOCK_MONOTONIC).map(nanoseconds);
     let mut planned = now()? + 2 * PERIOD_NS;

@@ -3,6 +3,7 @@
 
 use super::mailbox::Mailbox;
 use crate::device::{Emergency, Lifecycle};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// One reading on its way to the servo.
@@ -171,6 +172,7 @@ pub struct Shared {
     silence: AtomicBool,
     stop: AtomicBool,
     unconfirmed: AtomicBool,
+    scheduling: OnceLock<Result<String, String>>,
     trouble: std::sync::Mutex<String>,
     /// Counters.
     pub stats: Stats,
@@ -259,6 +261,15 @@ impl Shared {
         self.new_life();
         self.set_lifecycle(Lifecycle::Absent);
         self.set_trouble("the device's I/O thread has failed; restart hapticd");
+    }
+
+    /// What the I/O thread asked the scheduler for: granted, or why not; `None` where it asked for nothing.
+    pub fn scheduling(&self) -> Option<&Result<String, String>> {
+        self.scheduling.get()
+    }
+
+    pub(super) fn set_scheduling(&self, outcome: Result<String, String>) {
+        let _ = self.scheduling.set(outcome);
     }
 
     /// The end came without the device having taken zero, as far as is known. Holds from when the I/O side has ended.

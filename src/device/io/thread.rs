@@ -4,8 +4,8 @@ use super::runner::Runner;
 use super::shared::Shared;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -42,14 +42,15 @@ pub fn now_ns() -> u64 {
 }
 
 impl IoThread {
-    /// Starts the thread. What cannot be had of `scheduling` is gone without; `doctor` shows why.
+    /// Starts the thread. What cannot be had of `scheduling` is gone without; [`Shared::scheduling`] says so.
     ///
     /// # Errors
     /// When no thread can be started.
     pub fn start(mut runner: Runner, shared: Arc<Shared>, scheduling: Scheduling) -> io::Result<Self> {
         let (last, ending) = (shared.clone(), shared.clone());
+        let (tell, told) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("device-io".into()).spawn(move || {
-            schedule(scheduling);
+            let _ = tell.send(schedule(scheduling));
             let ended = catch_unwind(AssertUnwindSafe(|| run(&mut runner, &ending, || false)));
             if ended.is_err() {
                 // The servo must not believe in the device any more.
@@ -59,6 +60,9 @@ impl IoThread {
                 last.failed();
             }
         })?;
+        if let Some(outcome) = told.recv().ok().flatten() {
+            shared.set_scheduling(outcome);
+        }
         Ok(Self { shared, thread: Some(thread) })
     }
 }
@@ -91,19 +95,34 @@ fn run(runner: &mut Runner, shared: &Shared, done: impl Fn() -> bool) {
     }
 }
 
-/// Best effort: without the right to real-time priority the thread still runs.
-fn schedule(wanted: Scheduling) {
-    if let Some(cpu) = wanted.cpu {
-        let mut set = nix::sched::CpuSet::new();
-        if set.set(cpu).is_ok() {
-            let _ = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set);
+/// Schedules the calling thread; without the right to it the thread still runs. `None` when nothing was asked for.
+fn schedule(wanted: Scheduling) -> Option<Result<String, String>> {
+    let mut asked = Vec::new();
+    let mut refused = Vec::new();
+    let mut note = |what: String, outcome: io::Result<()>| {
+        if let Err(e) = outcome {
+            refused.push(format!("{what}: {e}"));
         }
-    }
+        asked.push(what);
+    };
     if wanted.priority > 0 {
         let param = libc::sched_param { sched_priority: libc::c_int::from(wanted.priority) };
         // Inherited by the threads that a transport starts to reap its transfers: they must not wait behind the servo.
         // SAFETY: `param` is valid for the call; 0 is the calling thread.
-        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) };
+        let r = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) };
+        let outcome = if r == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+        note(format!("SCHED_FIFO priority {}", wanted.priority), outcome);
+    }
+    if let Some(cpu) = wanted.cpu {
+        let mut set = nix::sched::CpuSet::new();
+        let this = nix::unistd::Pid::from_raw(0);
+        let outcome = set.set(cpu).and_then(|()| nix::sched::sched_setaffinity(this, &set));
+        note(format!("CPU {cpu}"), outcome.map_err(io::Error::from));
+    }
+    match (asked.is_empty(), refused.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some(Ok(asked.join(", "))),
+        (false, false) => Some(Err(refused.join("; "))),
     }
 }
 
@@ -139,6 +158,30 @@ mod tests {
             let _ = self.0.recv();
             Err(OpenFault::NotThere)
         }
+    }
+
+    /// 99 is the highest priority there is, and no machine has that many processors.
+    #[test]
+    fn what_the_scheduler_refuses_is_told() {
+        let scheduling = |priority, cpu| {
+            let shared = Arc::new(Shared::default());
+            let port = Box::new(driver::falcon::Falcon::new(None));
+            let (release, held) = channel();
+            drop(release);
+            let runner = Runner::new(Box::new(Hangs(held)), port, shared.clone());
+            let thread = IoThread::start(runner, shared.clone(), Scheduling { priority, cpu });
+            drop(thread.expect("it runs all the same"));
+            shared.scheduling().cloned()
+        };
+        assert_eq!(scheduling(0, None), None);
+        let refused = scheduling(100, None).expect("asked").expect_err("refused");
+        assert!(refused.starts_with("SCHED_FIFO priority 100: "), "{refused}");
+        let refused = scheduling(0, Some(1 << 20)).expect("asked").expect_err("refused");
+        assert!(refused.starts_with("CPU 1048576: "), "{refused}");
+        let refused = scheduling(100, Some(1 << 20)).expect("asked").expect_err("refused");
+        assert!(refused.contains("priority 100") && refused.contains("CPU 1048576"), "{refused}");
+        let cpu = nix::sched::sched_getcpu().expect("a processor");
+        assert_eq!(scheduling(0, Some(cpu)), Some(Ok(format!("CPU {cpu}"))));
     }
 
     #[test]

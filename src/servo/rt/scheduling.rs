@@ -5,6 +5,9 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::io;
 
+/// Allows the priorities of the servo and of a device's I/O above it.
+pub(super) const CURE: &str = "add 'LimitRTPRIO=95' to the service, or '@hapticd - rtprio 95' to /etc/security/limits.conf and log in again";
+
 /// Pins the calling thread to one CPU.
 pub(super) fn pin(cpu: usize) -> RtLine {
     const WHAT: &str = "affinity";
@@ -33,11 +36,7 @@ pub(super) fn fifo(priority: u8) -> RtLine {
     if r == 0 {
         return RtLine::ok(WHAT, format!("SCHED_FIFO, priority {priority}"));
     }
-    RtLine::short(
-        WHAT,
-        format!("SCHED_FIFO priority {priority}: {}", io::Error::last_os_error()),
-        "add 'LimitRTPRIO=95' to the service, or '@hapticd - rtprio 95' to /etc/security/limits.conf and log in again",
-    )
+    RtLine::short(WHAT, format!("SCHED_FIFO priority {priority}: {}", io::Error::last_os_error()), CURE)
 }
 
 /// The CPU for the servo: an isolated one if the kernel has one that this process may use, else the last allowed one.
