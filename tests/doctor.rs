@@ -191,6 +191,18 @@ fn each_shortfall_is_found_explained_and_cured() {
     }
 }
 
+/// Who joins the group of the device nodes can command raw torque past every guard: the cure says so, and that the service needs
+/// nobody to.
+#[test]
+fn the_cure_for_a_closed_node_tells_what_joining_its_group_means() {
+    let all = on(&[("dev/bus/usb/001/007", None)], &FifoAttempt::Granted);
+    let cure = line(&all, "device nodes").cure.clone().unwrap();
+    let (rules, own) = cure.split_once("; ").unwrap();
+    assert!(rules.contains("72-hapticd.rules") && !rules.contains("usermod"), "{cure}");
+    assert!(own.starts_with("only to run hapticd as yourself"), "{cure}");
+    assert!(own.contains("raw torque") && own.contains("hapticd-dev"), "{cure}");
+}
+
 #[test]
 fn rt_group_scheduling_without_budget_is_named_only_when_it_is_the_cause() {
     let refused = FifoAttempt::Refused("Operation not permitted".into());

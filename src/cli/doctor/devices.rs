@@ -11,7 +11,8 @@ const SHORT_HOLD: f64 = 0.05;
 
 /// Installs the rules that docs/install.md installs.
 pub(super) const UDEV: &str = "sudo cp systemd/72-hapticd.rules /usr/lib/udev/rules.d/ && sudo udevadm control --reload && \
-                               sudo udevadm trigger && sudo usermod -aG hapticd-dev $USER, then log in again";
+                               sudo udevadm trigger; only to run hapticd as yourself (the service has access already; \
+                               members can command raw torque): sudo usermod -aG hapticd-dev $USER, then log in again";
 
 /// One device found on the bus.
 struct Found {

@@ -104,8 +104,8 @@ impl Connector for HidConnector {
 pub(super) fn trouble(title: &str, path: &str, error: &std::io::Error) -> OpenFault {
     OpenFault::Trouble(match error.kind() {
         ErrorKind::PermissionDenied => format!(
-            "{title} at {path}: this user may not open it; install systemd/72-hapticd.rules, join its group and log in again \
-             (`hapticd doctor` shows how)"
+            "{title} at {path}: this user may not open it; the service may, once systemd/72-hapticd.rules is installed; docs/devices.md \
+             (Rights) tells what running hapticd as yourself takes, and what it means"
         ),
         ErrorKind::NotFound => return OpenFault::NotThere,
         _ => format!("{title} at {path} cannot be opened: {error}"),
@@ -312,6 +312,8 @@ mod tests {
         let denied = std::io::Error::from(ErrorKind::PermissionDenied);
         let OpenFault::Trouble(text) = trouble("SpaceMouse", "/dev/hidraw3", &denied) else { panic!("told") };
         assert!(text.contains("/dev/hidraw3") && text.contains("72-hapticd.rules"), "{text}");
+        // Its members can command raw torque: nobody is told to join without being told that.
+        assert!(text.contains("docs/devices.md") && !text.contains("join"), "{text}");
         let gone = std::io::Error::from(ErrorKind::NotFound);
         assert_eq!(trouble("SpaceMouse", "/dev/hidraw3", &gone), OpenFault::NotThere);
     }
