@@ -184,7 +184,7 @@ impl Ask<'_> {
     fn summed(&self, sums: &Sums, swept: Sweep, may_touch: f64, state: &mut QueryState) -> Contact {
         let shell = self.shell;
         state.touching = sums.touched;
-        state.nearest = sums.nearest_block().saturating_add(1);
+        state.nearest = sums.deepest_point().0.saturating_add(1);
         if swept.late {
             // One side of the tool only was seen: a force from all around, but coarser.
             let mut contact = self.levels(LATE, &Budget::UNLIMITED);
@@ -195,7 +195,7 @@ impl Ask<'_> {
         let weights = Weights::new(shell, shell.len as f64);
         let seen = if swept.unsure { 0 } else { shell.len };
         let mut contact = self.contact(sums, &weights, shell.len as f64, seen, 1.0);
-        self.apart(&mut contact, sums, shell.sorted.at(sums.nearest_block() as usize));
+        self.apart(&mut contact, sums, &shell.sorted);
         contact.work = swept.visited.min(shell.len) as u32;
         // Without a count of what may touch it asks for all, so that it keeps being answered so.
         contact.need = if may_touch > 0.0 { need(may_touch, shell) } else { shell.len as u32 };
@@ -204,19 +204,16 @@ impl Ask<'_> {
     }
 
     /// What an answer without a touch says about the distance. The sums compare points outside the grid by their bounds; that
-    /// of the nearest is made as good as the field allows. `nearest` are the points beside which it lies.
-    fn apart(&self, contact: &mut Contact, sums: &Sums, nearest: Option<[&[f32; LANES]; 3]>) {
+    /// of the nearest is made as good as the field allows.
+    fn apart(&self, contact: &mut Contact, sums: &Sums, from: &impl Source) {
         let (any, inside) = (largest(&sums.deepest), largest(&sums.deepest_inside));
-        let Some([x, y, z]) = nearest.filter(|_| !sums.touched && any > inside) else { return };
-        let mut best = (f64::NEG_INFINITY, Point::origin());
-        for ((&x, &y), &z) in x.iter().zip(y).zip(z) {
-            let place = self.relative * Point::new(f64::from(x), f64::from(y), f64::from(z));
-            let depth = self.field.depth(&place);
-            if depth > best.0 {
-                best = (depth, place);
-            }
+        if sums.touched || any <= inside {
+            return;
         }
-        contact.distance = contact.distance.map(|d| d.max(-self.field.locate(&best.1).0));
+        let (block, lane) = sums.deepest_point();
+        let Some([x, y, z]) = from.at(block as usize).map(|c| c.map(|c| f64::from(c[lane]))) else { return };
+        let (depth, _) = self.field.locate(&(self.relative * Point::new(x, y, z)));
+        contact.distance = contact.distance.map(|d| d.max(-depth));
     }
 
     /// Sums so many levels, the last in part, that those of their points that may touch fit into `units`.
@@ -246,7 +243,7 @@ impl Ask<'_> {
         let seen = weights.visited(shell, walked.done).min(all);
         let factor = weights.factor(shell, walked.counted);
         let mut contact = self.contact(&sums, &weights, plan.granted, seen, factor);
-        self.apart(&mut contact, &sums, from.at(sums.nearest_block() as usize));
+        self.apart(&mut contact, &sums, &from);
         contact.work = walked.visited as u32;
         contact.need = need(plan.may_touch.max(walked.visited) as f64, shell);
         contact.complete = seen >= all;

@@ -152,15 +152,15 @@ impl Sums {
         self.deepest.iter().fold(f32::NEG_INFINITY, |m, &v| if v > m { v } else { m })
     }
 
-    /// The block that holds the deepest point.
-    pub(super) fn nearest_block(&self) -> u32 {
-        let mut best = (f32::NEG_INFINITY, 0.0);
-        for (&depth, &block) in self.deepest.iter().zip(&self.deepest_block) {
+    /// The deepest point: its block, and which of the sixteen it is.
+    pub(super) fn deepest_point(&self) -> (u32, usize) {
+        let mut best = (f32::NEG_INFINITY, 0.0, 0);
+        for (lane, (&depth, &block)) in self.deepest.iter().zip(&self.deepest_block).enumerate() {
             if depth > best.0 {
-                best = (depth, block);
+                best = (depth, block, lane);
             }
         }
-        best.1 as u32
+        (best.1 as u32, best.2)
     }
 }
 
