@@ -151,7 +151,7 @@ fn wooden(length: usize, layout: Layout) -> Box<dyn Rig> {
     let profile = profile("woodenhaptics-v2015");
     let hand = HandScript::parse(PRESET_POSE).expect("script");
     let gadget = emulated::hid_haptic::HidHaptic::new(&profile, &hand, length).expect("in reach");
-    let preset = profile.encoders.expect("encoders").preset;
+    let preset = profile.encoders.expect("encoders").preset.map(|p| p.try_into().expect("of 16 bits"));
     let port = driver::hid_haptic::HidHaptic::new(layout, preset);
     Box::new(Stepped::new(profile, Box::new(port), Plugged::new(Bus::new(gadget, -150.0, 91_000, true))))
 }

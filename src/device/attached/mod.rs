@@ -87,7 +87,7 @@ pub fn open(profile: Arc<Profile>, options: &Attached) -> Result<Front, DeviceEr
             )
         }
         Kind::HidHaptic => {
-            let preset = profile.encoders.map_or([0; 3], |e| e.preset);
+            let preset = preset(&profile).map_err(fail)?;
             (
                 Box::new(driver::hid_haptic::HidHaptic::new(Layout::Padded, preset)),
                 Box::new(hidraw::HidConnector::new(hidraw::HAPTIC, options.serial.clone())),
@@ -103,6 +103,18 @@ pub fn open(profile: Arc<Profile>, options: &Attached) -> Result<Front, DeviceEr
     let thread = IoThread::start(runner, shared.clone(), options.scheduling)
         .map_err(|e| fail(format!("no thread for its I/O: {e}")))?;
     Ok(Front::new(profile.clone(), shared.clone(), Some(thread), Some(shared)))
+}
+
+/// Counts of the pose of calibration, as wide as the device's counters.
+fn preset(profile: &Profile) -> Result<[i16; 3], String> {
+    let preset = profile.encoders.map_or([0; 3], |e| e.preset);
+    let mut counts = [0; 3];
+    for (count, wide) in counts.iter_mut().zip(preset) {
+        *count = i16::try_from(wide).map_err(|_| {
+            format!("encoders.preset = {preset:?}: the device's counters have 16 bits, -32768 to 32767; correct the profile")
+        })?;
+    }
+    Ok(counts)
 }
 
 /// The device that is meant: of those of its kind the one with the wanted serial number, or the only one.
@@ -212,6 +224,28 @@ mod tests {
         assert_eq!(Kind::of("novint-falcon-mh"), Some(Kind::Falcon));
         assert_eq!(Kind::of("woodenhaptics-vintage"), Some(Kind::HidHaptic));
         assert_eq!(Kind::of("ideal-6dof"), None);
+    }
+
+    /// A profile may speak of wider counters than the device has.
+    #[test]
+    fn a_preset_that_does_not_fit_the_device_is_refused() {
+        let shipped = Registry::builtin().profile("woodenhaptics-v2015").expect("shipped");
+        let with = |preset| {
+            let mut profile = Profile::clone(&shipped);
+            profile.encoders.as_mut().expect("encoders").preset = preset;
+            profile
+        };
+        assert_eq!(super::preset(&with([-32768, 0, 32767])), Ok([i16::MIN, 0, i16::MAX]));
+        for far in [-32769, 32768, 40_000, i32::MAX, i32::MIN] {
+            for joint in 0..3 {
+                let mut preset = [0; 3];
+                preset[joint] = far;
+                let error = super::preset(&with(preset)).expect_err("refused");
+                assert!(error.contains("encoders.preset") && error.contains(&far.to_string()), "{error}");
+                let opened = open(Arc::new(with(preset)), &Attached::default());
+                assert!(opened.err().is_some_and(|e| e.to_string().contains("encoders.preset")));
+            }
+        }
     }
 
     #[test]

@@ -44,8 +44,8 @@ pub struct HidHaptic {
 
 impl HidHaptic {
     /// `preset`: counts of encoders a to c in the calibration pose.
-    pub fn new(layout: Layout, preset: [i32; 3]) -> Self {
-        let [a, b, c] = preset.map(|p| p.clamp(i16::MIN.into(), i16::MAX.into()) as i16);
+    pub fn new(layout: Layout, preset: [i16; 3]) -> Self {
+        let [a, b, c] = preset;
         Self {
             layout,
             preset: [a, b, c, 0, 0, 0],

@@ -319,6 +319,15 @@ fn joints(
             );
             return Err(cx.at(e.bits.value.span().start, message));
         }
+        if let Some(p) = e.preset.as_ref().filter(|_| f64::from(encoders.preset[i]).abs() >= room) {
+            let message = format!(
+                "`encoders.preset`: {} counts of joint {} do not fit a counter of {} bits",
+                encoders.preset[i],
+                i + 1,
+                encoders.bits
+            );
+            return Err(cx.at(p.value.span().start, message));
+        }
     }
     let torque_per_code = std::array::from_fn(|i| torque[i] * ratio[i]);
     Ok((Some(encoders), Some(Motors { torque_per_code, max_code })))

@@ -2,6 +2,7 @@ use super::*;
 use crate::device::registry::Registry;
 
 const IDEAL: &str = include_str!("../../../../devices/ideal-6dof.toml");
+const WOODEN: &str = include_str!("../../../../devices/woodenhaptics-v2015.toml");
 const FALCON: &str = include_str!("../../../../devices/novint-falcon.toml");
 
 fn changed(text: &str, from: &str, to: &str) -> ProfileError {
@@ -162,6 +163,11 @@ fn contradictions_are_refused() {
     let e = changed(IDEAL, "viscous = { value = [0.1, 0.1, 0.1]", "viscous = { value = [0.1, 0.2, 0.1]");
     assert!(e.message.contains("viscous"), "{e}");
     assert!(changed(FALCON, "bits = { value = 16", "bits = { value = 8").message.contains("bits"));
+    for preset in ["[40000, 0, 6000]", "[0, -32768, 6000]", "[0, 0, 2147483647]", "[0, 0, -2147483648]"] {
+        let e = changed(WOODEN, "preset = { value = [0, 0, 6000]", &format!("preset = {{ value = {preset}"));
+        assert!(e.message.contains("`encoders.preset`") && e.message.contains("16 bits"), "{e}");
+        assert_eq!(e.line, line_of(WOODEN, "preset ="));
+    }
     assert!(
         changed(IDEAL, "read_delay = { value = 0", "read_delay = { value = 99")
             .message
