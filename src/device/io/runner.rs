@@ -60,10 +60,11 @@ struct Run {
     sending: Option<u64>,
     /// Zero packets sent since the end was asked for, and when it was.
     farewell: Option<(u32, u64)>,
-    /// When readings came last, and when the first packet after it was sent.
+    /// When readings came last, or when they were last not to be expected.
     heard_ns: u64,
     /// The frame is lost, or was until shortly.
     uncalibrated_until: u64,
+    /// As [`Run::heard_ns`]; `None` before the first reading.
     newest: Option<u64>,
 }
 
@@ -355,8 +356,9 @@ impl Runner {
             return Ok(Some(due));
         }
         let Some(command) = self.command(run, now) else {
-            // Nobody listens; nothing can be expected to answer.
+            // Nobody listens; nothing can be expected to answer, so nothing is lost either.
             run.heard_ns = now;
+            run.newest = run.newest.map(|_| now);
             return Ok(Some(now + FRAME_NS));
         };
         self.port.prepare(&command.codes);

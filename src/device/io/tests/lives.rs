@@ -34,6 +34,7 @@ fn a_dead_servo_s_force_ends() {
     assert_eq!(counted(&device).0, silent, "packets after the silence");
     // The servo comes back: so do the packets, and the device was never given up.
     let starts = device.shared().stats.list()[5].1;
+    let lost = device.shared().stats.list()[1].1;
     now = device.now_ns();
     for _ in 0..20 {
         now += MS;
@@ -42,6 +43,33 @@ fn a_dead_servo_s_force_ends() {
     }
     assert_eq!(counted(&device).1, [7, 0, 0]);
     assert_eq!((device.shared().stats.list()[5].1, device.shared().lifecycle()), (starts, Lifecycle::Ready));
+    let lost = device.shared().stats.list()[1].1 - lost;
+    assert!(lost <= 4, "{lost} readings lost that nobody asked for");
+}
+
+/// Whatever the device and however long nobody asked it for anything: only what it was asked for can be lost, in the servo's
+/// own sum too.
+#[test]
+fn nothing_is_lost_in_a_silence() {
+    fn check<G: Gadget + 'static>(mut device: Stepped<G>) {
+        assert!(device.until_ready(1000 * MS));
+        let shared = device.shared().clone();
+        let told = |shared: &Shared| (shared.stats.list()[1].1, shared.reading().expect("readings").lost);
+        let mut now = device.now_ns() / MS * MS;
+        for silence in [150, 400, 700, 3000] {
+            let before = told(&shared);
+            for _ in 0..50 {
+                now += MS;
+                device.advance(now);
+                shared.put_command(&Command { codes: [0; 3], sensed_ns: 0, life: shared.life() });
+            }
+            assert!(told(&shared).0 - before.0 <= 4 && told(&shared).1 - before.1 <= 4, "after {before:?}");
+            now += silence * MS;
+            device.advance(now);
+        }
+    }
+    check(falcon_driver(Bus::new(counting_falcon(), 0.0, 0, false)));
+    check(hid_driver(Bus::new(counting_hid(), 0.0, 0, true)));
 }
 
 /// Whatever is pulled out comes back unarmed, and no force of the life before reaches it.
