@@ -178,6 +178,10 @@ fn check_device(device: &crate::config::Device) -> anyhow::Result<()> {
             Kind::of(name).is_some(),
             "device.driver: there is no driver for '{name}', only its simulation; `hapticd devices` shows which have one"
         );
+        anyhow::ensure!(
+            device.firmware.is_none() || Kind::of(name) == Some(Kind::Falcon),
+            "device.firmware: only a Novint Falcon takes one, '{name}' does not; leave it empty"
+        );
         let simulated = [("hand", &device.hand), ("probe", &device.probe)];
         if let Some((key, _)) = simulated.iter().find(|(_, path)| path.is_some()) {
             anyhow::bail!(

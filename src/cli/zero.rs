@@ -61,8 +61,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn attached(registry: &Registry, device: &DeviceConfig, dry_run: bool) -> anyhow::Result<ExitCode> {
     let name = &device.name;
     if dry_run {
-        tell(format_args!("{name}: attached; what its motors get cannot be asked"));
-        return Ok(exit::OK);
+        tell(format_args!(
+            "{name}: attached; what its motors get cannot be asked, so its force is not known"
+        ));
+        return Ok(exit::FAILED);
     }
     let options = Attached { serial: device.serial.clone(), ..Attached::default() };
     match attached::zero(registry.profile(name)?, &options)? {
@@ -171,6 +173,15 @@ mod tests {
         assert!(after.is_zero());
         assert_eq!((after.zeros, after.since_zero), (1, 0));
         assert_eq!(run(args(dir.path(), config, true)).unwrap(), exit::OK);
+    }
+
+    /// 0 says that the force is known to be zero.
+    #[test]
+    fn a_real_device_s_force_is_not_known_without_telling_it_zero() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = "[device]\nname = \"novint-falcon\"\ndriver = \"attached\"\nserial = \"of no falcon\"\n";
+        assert_eq!(run(args(dir.path(), config, true)).unwrap(), exit::FAILED);
+        assert_eq!(run(args(dir.path(), config, false)).unwrap(), exit::OK, "not plugged in");
     }
 
     #[test]

@@ -44,5 +44,11 @@ fn keys_that_say_nothing_for_the_device_are_refused() {
     refused("name = 'novint-falcon'\ndriver = 'attached'\nprobe = 'p'", "device.probe");
     refused("name = 'novint-falcon'\nserial = '1'", "device.driver = \"attached\"");
     refused("name = 'novint-falcon'\nfirmware = 'f'", "device.firmware");
+    for name in ["woodenhaptics-v2015", "spacemouse"] {
+        refused(
+            &format!("name = '{name}'\ndriver = 'attached'\nprobe = ''\nfirmware = 'f'"),
+            "device.firmware",
+        );
+    }
     refused("driver = 'real'", "neither");
 }

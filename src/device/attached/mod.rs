@@ -167,7 +167,6 @@ pub fn zero(profile: Arc<Profile>, options: &Attached) -> Result<Zeroed, DeviceE
     let mut front = open(profile, &Attached { firmware: None, ..options.clone() })?;
     let shared = front.shared().clone();
     let end = Instant::now() + ZERO_TIME;
-    let mut looks = 0;
     let zeroed = loop {
         front.zero(now_ns());
         let (sent, trouble) = (shared.stats.sent.load(Relaxed), shared.trouble());
@@ -175,11 +174,8 @@ pub fn zero(profile: Arc<Profile>, options: &Attached) -> Result<Zeroed, DeviceE
             Lifecycle::Ready | Lifecycle::Uncalibrated if sent >= ZEROS => break Zeroed::Commanded(sent),
             Lifecycle::Fault => break Zeroed::Idle(trouble),
             // It was looked for and is not there.
-            Lifecycle::Absent if trouble == NOT_PLUGGED_IN => looks += 1,
+            Lifecycle::Absent if trouble == NOT_PLUGGED_IN => break Zeroed::NotThere,
             _ => {}
-        }
-        if looks > 2 {
-            break Zeroed::NotThere;
         }
         if Instant::now() > end {
             let why = if trouble.is_empty() { "the device does not answer".into() } else { trouble };
