@@ -36,8 +36,9 @@ const fn input_only(vendor: u16, product: Option<u16>, title: &'static str) -> K
 }
 
 /// Sources: libnifalcon (Falcon), sawSensablePhantom and Geomagic_Touch_ROS_Drivers (Touch), CHAI3D's
-/// 51-forcedimension.rules, haptikfabrikenapi (WoodenHaptics, Polhem), docs.rs `spacemouse` (3Dconnexion).
-pub const KNOWN: [Known; 10] = [
+/// 51-forcedimension.rules, haptikfabrikenapi (WoodenHaptics, Polhem), docs.rs `spacemouse` and
+/// janoc/libndofdev README (3Dconnexion, first sold by Logitech).
+pub const KNOWN: [Known; 20] = [
     known(0x0403, Some(0xcb48), "Novint Falcon", "USB, FTDI bulk", Some("novint-falcon")),
     known(0x2988, Some(0x0302), "3D Systems Touch (serial)", "USB, CDC-ACM", Some("phantom-omni")),
     known(0x2988, Some(0x0304), "3D Systems Touch (HID)", "USB, HID", Some("phantom-omni")),
@@ -51,7 +52,17 @@ pub const KNOWN: [Known; 10] = [
         "USB, HID",
         Some("woodenhaptics-v2015"),
     ),
+    input_only(0x046d, Some(0xc603), "3Dconnexion SpaceMouse Plus (input only)"),
+    input_only(0x046d, Some(0xc605), "3Dconnexion CADMan (input only)"),
+    input_only(0x046d, Some(0xc606), "3Dconnexion SpaceMouse Classic (input only)"),
+    input_only(0x046d, Some(0xc621), "3Dconnexion SpaceBall 5000 (input only)"),
+    input_only(0x046d, Some(0xc623), "3Dconnexion SpaceTraveler (input only)"),
+    input_only(0x046d, Some(0xc625), "3Dconnexion SpacePilot (input only)"),
     input_only(0x046d, Some(0xc626), "3Dconnexion SpaceNavigator (input only)"),
+    input_only(0x046d, Some(0xc627), "3Dconnexion SpaceExplorer (input only)"),
+    input_only(0x046d, Some(0xc628), "3Dconnexion SpaceNavigator for Notebooks (input only)"),
+    input_only(0x046d, Some(0xc629), "3Dconnexion SpacePilot Pro (input only)"),
+    input_only(0x046d, Some(0xc62b), "3Dconnexion SpaceMouse Pro (input only)"),
     input_only(0x256f, None, "3Dconnexion SpaceMouse (input only)"),
     known(
         0x16c0,
@@ -158,6 +169,8 @@ mod tests {
         assert_eq!(lookup(0x2988, 0x9999).map(|k| k.title), Some("3D Systems haptic device"));
         assert_eq!(lookup(0x0403, 0xcb48).and_then(|k| k.profile), Some("novint-falcon"));
         assert_eq!(lookup(0x0403, 0x6001), None, "any other FTDI chip is no haptic device");
+        assert!(lookup(0x046d, 0xc62b).is_some_and(|k| !k.force));
+        assert_eq!(lookup(0x046d, 0xc077), None, "a mouse for the desk");
         let names: Vec<_> = crate::device::registry::Registry::builtin().profiles().to_vec();
         for k in KNOWN.iter().filter_map(|k| k.profile) {
             assert!(names.iter().any(|p| p.name == k), "{k} is no profile");

@@ -5,6 +5,7 @@
 //! 5 s with a device that hangs; 5 ms were seen now and then, libusb/hidapi issue 506), so a thread of its own does it and the
 //! readings do not wait. hidapi's own read waits in whole milliseconds, so the node is polled here.
 
+use super::Kind;
 use crate::device::io::link::{Connector, LONGEST, Link, LinkFault, OpenFault};
 use crate::device::io::mailbox::Mailbox;
 use crate::device::io::thread::now_ns;
@@ -26,8 +27,8 @@ use std::time::Duration;
 /// Which HID devices are meant.
 #[derive(Clone, Copy, Debug)]
 pub struct Which {
-    /// Vendor and product; `None` = any of the vendor's.
-    ids: &'static [(u16, Option<u16>)],
+    /// What drives them.
+    kind: Kind,
     /// Usage page and usage of the collection.
     usage: (u16, u16),
     /// For messages.
@@ -36,38 +37,17 @@ pub struct Which {
     writes: bool,
 }
 
-/// WoodenHaptics and Polhem: LPC1768 and Teensy.
-pub const HAPTIC: Which = Which {
-    ids: &[(0x1234, Some(0x0006)), (0x16c0, Some(0x0486))],
-    usage: (USAGE_PAGE, USAGE),
-    title: "WoodenHaptics",
-    writes: true,
-};
+/// WoodenHaptics and Polhem.
+pub const HAPTIC: Which =
+    Which { kind: Kind::HidHaptic, usage: (USAGE_PAGE, USAGE), title: "WoodenHaptics", writes: true };
 
 /// 3Dconnexion mice: generic desktop, multi-axis controller.
-pub const SPACE_MOUSE: Which = Which {
-    ids: &[
-        (0x256f, None),
-        (0x046d, Some(0xc603)),
-        (0x046d, Some(0xc605)),
-        (0x046d, Some(0xc606)),
-        (0x046d, Some(0xc621)),
-        (0x046d, Some(0xc623)),
-        (0x046d, Some(0xc625)),
-        (0x046d, Some(0xc626)),
-        (0x046d, Some(0xc627)),
-        (0x046d, Some(0xc628)),
-        (0x046d, Some(0xc629)),
-        (0x046d, Some(0xc62b)),
-    ],
-    usage: (1, 8),
-    title: "SpaceMouse",
-    writes: false,
-};
+pub const SPACE_MOUSE: Which =
+    Which { kind: Kind::SpaceMouse, usage: (1, 8), title: "SpaceMouse", writes: false };
 
 impl Which {
     fn matches(&self, vendor: u16, product: u16, usage: (u16, u16)) -> bool {
-        usage == self.usage && self.ids.iter().any(|(v, p)| *v == vendor && p.is_none_or(|p| p == product))
+        usage == self.usage && Kind::of_ids(vendor, product) == Some(self.kind)
     }
 }
 
@@ -281,6 +261,11 @@ mod tests {
         assert!(!HAPTIC.matches(0x16c0, 0x0483, (0xffab, 0x0200)));
         assert!(SPACE_MOUSE.matches(0x256f, 0xc635, (1, 8)));
         assert!(SPACE_MOUSE.matches(0x046d, 0xc626, (1, 8)));
+        assert!(SPACE_MOUSE.matches(0x046d, 0xc62b, (1, 8)));
+        assert!(HAPTIC.matches(0x1234, 0x0006, (0xffab, 0x0200)));
+        // Each has its own driver.
+        assert!(!SPACE_MOUSE.matches(0x16c0, 0x0486, (1, 8)));
+        assert!(!HAPTIC.matches(0x256f, 0xc635, (0xffab, 0x0200)));
         // A mouse for the desk is made by the same company.
         assert!(!SPACE_MOUSE.matches(0x046d, 0xc077, (1, 2)));
     }

@@ -10,7 +10,7 @@ use super::io::port::Port;
 use super::io::runner::{NOT_PLUGGED_IN, Runner};
 use super::io::shared::Shared;
 use super::io::thread::{IoThread, Scheduling, now_ns};
-use super::known::printable;
+use super::known::{self, printable};
 use super::profile::Profile;
 use super::wire::boot::MAX_FIRMWARE;
 use super::wire::hid_haptic::Layout;
@@ -51,6 +51,11 @@ impl Kind {
     /// The driver for a profile of this name.
     pub fn of(profile: &str) -> Option<Self> {
         DRIVERS.iter().find(|(name, _)| profile.starts_with(name)).map(|(_, kind)| *kind)
+    }
+
+    /// The driver for a USB device of these ids.
+    pub(super) fn of_ids(vendor: u16, product: u16) -> Option<Self> {
+        known::lookup(vendor, product).and_then(|known| known.profile).and_then(Self::of)
     }
 
     /// Its name, for people and `--json`.

@@ -3,6 +3,7 @@
 //! nusb's own thread takes completed transfers from the kernel and wakes the one that waits. It is started by the first
 //! device that is opened, here by the I/O thread, whose real-time scheduling it inherits. Two reads are kept in flight.
 
+use super::Kind;
 use crate::device::io::link::{Connector, LONGEST, Link, LinkFault, OpenFault};
 use crate::device::io::thread::now_ns;
 use crate::device::wire::ftdi::{self, Control, IN_LENGTH};
@@ -10,8 +11,6 @@ use nusb::transfer::{Buffer, Bulk, Completion, ControlOut, ControlType, In, Out,
 use nusb::{Endpoint, ErrorKind, Interface, MaybeFuture};
 use std::time::Duration;
 
-const VENDOR: u16 = 0x0403;
-const PRODUCT: u16 = 0xcb48;
 /// Reads in flight.
 const READS: usize = 2;
 /// Longest control request.
@@ -39,7 +38,7 @@ impl Connector for FalconConnector {
         let all = nusb::list_devices()
             .wait()
             .map_err(|e| OpenFault::Trouble(format!("cannot list the USB devices: {e}")))?;
-        let falcons = all.filter(|d| (d.vendor_id(), d.product_id()) == (VENDOR, PRODUCT));
+        let falcons = all.filter(|d| Kind::of_ids(d.vendor_id(), d.product_id()) == Some(Kind::Falcon));
         let device = super::the_one(falcons, self.serial.as_deref(), |d| d.serial_number())?;
         let place = format!("/dev/bus/usb/{:03}/{:03}", device.busnum(), device.device_address());
         let trouble = |e: nusb::Error| match e.kind() {
