@@ -121,16 +121,6 @@ impl Falcon {
         self.bench.tip()
     }
 
-    /// True joint angles, rad.
-    pub fn joints(&self) -> Vec3 {
-        self.bench.joints()
-    }
-
-    /// Its firmware runs.
-    pub fn is_running(&self) -> bool {
-        self.mode == Mode::Running
-    }
-
     /// Presses grip buttons.
     pub fn press(&mut self, buttons: u8) {
         self.buttons = buttons;

@@ -7,6 +7,7 @@ use crate::device::io::link::LONGEST;
 use crate::device::profile::{Encoders, Motors, Profile};
 use crate::device::simulated::HandScript;
 use crate::device::simulated::bench::Bench;
+use crate::device::wire::hid_haptic::WATCHDOG_NS;
 use crate::geometry::pose::Vec3;
 
 /// The device.
@@ -65,11 +66,6 @@ impl HidHaptic {
         self.bench.tip()
     }
 
-    /// True joint angles, rad.
-    pub fn joints(&self) -> Vec3 {
-        self.bench.joints()
-    }
-
     /// Counts of the mechanism's angles since joint angle 0.
     fn turned(&self) -> [i64; 3] {
         let q = self.bench.joints();
@@ -89,7 +85,7 @@ impl HidHaptic {
 
 impl Gadget for HidHaptic {
     fn frame(&mut self, now_ns: u64) {
-        if self.enabled && now_ns.saturating_sub(self.last_report) > 500_000_000 {
+        if self.enabled && now_ns.saturating_sub(self.last_report) > WATCHDOG_NS {
             self.enabled = false;
             self.bench.advance(now_ns);
             self.drive(now_ns, [0; 3]);

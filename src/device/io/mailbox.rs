@@ -79,11 +79,6 @@ impl<const W: usize> Mailbox<W> {
         }
         None
     }
-
-    /// Number of the newest value; 0 before the first. Real-time safe.
-    pub fn count(&self) -> u64 {
-        self.newest.load(Ordering::Acquire)
-    }
 }
 
 #[cfg(test)]

@@ -138,11 +138,6 @@ impl Runner {
         }
     }
 
-    /// True while packets are exchanged.
-    pub fn is_running(&self) -> bool {
-        matches!(self.state, State::Running(..))
-    }
-
     fn search(&mut self, now: u64) -> u64 {
         match self.connector.connect(now) {
             Ok(link) => {

@@ -166,7 +166,8 @@ impl Boot {
     }
 
     /// Attempts at loading so far.
-    pub fn attempts(&self) -> u32 {
+    #[cfg(test)]
+    fn attempts(&self) -> u32 {
         self.attempts
     }
 
