@@ -33,7 +33,7 @@ fn run<G: Gadget + 'static>(what: &str, profile: Arc<Profile>, port: Box<dyn Por
     let shared = Arc::new(Shared::default());
     let runner = Runner::new(Box::new(plugged), port, shared.clone());
     let thread = IoThread::start(runner, shared.clone(), Scheduling::default()).expect("a thread");
-    let mut front = Front::new(profile, shared.clone(), Some(thread), None);
+    let mut front = Front::new(profile, shared.clone(), Some(thread));
     std::thread::sleep(Duration::from_millis(50));
     shared.ask_calibration();
     let end = Instant::now() + Duration::from_secs(10);

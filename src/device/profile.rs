@@ -111,6 +111,19 @@ pub struct Encoders {
     pub preset: [i32; 3],
 }
 
+impl Encoders {
+    /// Joint angles at these counts, rad. Pure, real-time safe.
+    pub fn angles(&self, counts: &[i32; 3]) -> Vec3 {
+        let mut q = Vec3::zeros();
+        for (((angle, count), step), offset) in
+            q.iter_mut().zip(counts).zip(&self.radians_per_count).zip(&self.offset)
+        {
+            *angle = offset + f64::from(*count) * step;
+        }
+        q
+    }
+}
+
 /// Motors of the driven joints, commanded with integers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Motors {

@@ -461,7 +461,7 @@ fn threaded<G: Gadget + 'static>(plugged: &Plugged<G>, port: Box<dyn Port>) -> F
     let shared = Arc::new(Shared::default());
     let runner = Runner::new(Box::new(plugged.clone()), port, shared.clone());
     let thread = IoThread::start(runner, shared.clone(), Scheduling::default()).expect("a thread");
-    Front::new(profile("novint-falcon"), shared.clone(), Some(thread), Some(shared))
+    Front::new(profile("novint-falcon"), shared, Some(thread))
 }
 
 /// Waits for something that another thread does, however busy the machine is.

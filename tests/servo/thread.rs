@@ -114,7 +114,7 @@ fn require_rt_refuses_to_arm_when_the_device_s_io_is_degraded() {
     let runner = Runner::new(Box::new(plugged), Box::new(driver::falcon::Falcon::new(None)), shared.clone());
     let beyond = Scheduling { priority: 100, cpu: None };
     let io = IoThread::start(runner, shared.clone(), beyond).expect("runs all the same");
-    let front = Front::new(profile, shared, Some(io), None);
+    let front = Front::new(profile, shared, Some(io));
     let (mut handle, end) = channel(ServoConfig::default());
     let options = RtOptions { require_rt: true, ..RtOptions::none() };
     let thread = spawn(end, Box::new(front), options).expect("starts");

@@ -107,7 +107,7 @@ pub fn open(profile: Arc<Profile>, options: &Attached) -> Result<Front, DeviceEr
     let runner = Runner::new(connector, port, shared.clone());
     let thread = IoThread::start(runner, shared.clone(), options.scheduling)
         .map_err(|e| fail(format!("no thread for its I/O: {e}")))?;
-    Ok(Front::new(profile.clone(), shared.clone(), Some(thread), Some(shared)))
+    Ok(Front::new(profile.clone(), shared, Some(thread)))
 }
 
 /// Counts of the pose of calibration, as wide as the device's counters.

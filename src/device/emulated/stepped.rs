@@ -28,7 +28,7 @@ impl<G: Gadget + 'static> Stepped<G> {
     pub fn new(profile: Arc<Profile>, port: Box<dyn Port>, plugged: Plugged<G>) -> Self {
         let shared = Arc::new(Shared::default());
         let runner = Runner::new(Box::new(plugged.clone()), port, shared.clone());
-        Self { front: Front::new(profile, shared, None, None), runner, plugged, now_ns: 0, wake_ns: 0 }
+        Self { front: Front::new(profile, shared, None), runner, plugged, now_ns: 0, wake_ns: 0 }
     }
 
     /// The bus and its device.

@@ -36,7 +36,6 @@ pub struct Front {
     profile: Arc<Profile>,
     shared: Arc<Shared>,
     thread: Option<IoThread>,
-    last_word: Option<Arc<dyn Emergency>>,
     last: Option<Sample>,
     lost: u64,
     /// Life in which the last sample was taken.
@@ -50,20 +49,14 @@ pub struct Front {
 
 impl Front {
     /// The servo's end of `shared`. `thread` runs the other end and is ended with this one; `None` where somebody else steps
-    /// it. `last_word` reaches the motors when this process dies.
-    pub fn new(
-        profile: Arc<Profile>,
-        shared: Arc<Shared>,
-        thread: Option<IoThread>,
-        last_word: Option<Arc<dyn Emergency>>,
-    ) -> Self {
+    /// it, whom a dying process has no time for.
+    pub fn new(profile: Arc<Profile>, shared: Arc<Shared>, thread: Option<IoThread>) -> Self {
         let integrator = Integrator::new(profile.workspace_radius);
         Self {
             profile,
             life: shared.life(),
             shared,
             thread,
-            last_word,
             last: None,
             lost: 0,
             hint: None,
@@ -84,17 +77,12 @@ impl Front {
             let (p, r) = (pose.translation.vector, pose.rotation.scaled_axis());
             return Some((pose, [p.x, p.y, p.z, r.x, r.y, r.z]));
         }
-        let encoders = self.profile.encoders.as_ref()?;
-        let mut joints = [0.0; 6];
-        for (((joint, count), step), offset) in
-            joints.iter_mut().zip(counts).zip(&encoders.radians_per_count).zip(&encoders.offset)
-        {
-            *joint = offset + f64::from(*count) * step;
-        }
-        let [a, b, c, ..] = joints;
-        let tip = self.profile.kinematics.forward(&Vec3::new(a, b, c), self.hint.as_ref())?;
+        let [a, b, c, ..] = *counts;
+        let q = self.profile.encoders.as_ref()?.angles(&[a, b, c]);
+        let tip = self.profile.kinematics.forward(&q, self.hint.as_ref())?;
         self.hint = Some(tip);
-        Some((Pose::from_parts(Translation3::from(tip), UnitQuaternion::identity()), joints))
+        let pose = Pose::from_parts(Translation3::from(tip), UnitQuaternion::identity());
+        Some((pose, [q.x, q.y, q.z, 0.0, 0.0, 0.0]))
     }
 
     fn put(&self, codes: [i32; 3]) {
@@ -213,7 +201,8 @@ impl Device for Front {
     }
 
     fn emergency(&self) -> Option<Arc<dyn Emergency>> {
-        self.last_word.clone()
+        self.thread.as_ref()?;
+        Some(self.shared.clone())
     }
 }
 

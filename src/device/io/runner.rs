@@ -284,9 +284,9 @@ impl Runner {
                 0
             }
         };
-        let latest = self.port.latest();
-        self.follow(&latest, run, now);
+        self.follow(run, now);
         let Some(at) = newest else { return Ok(()) };
+        let latest = self.port.latest();
         run.heard_ns = now;
         self.shared.set_beat(run.phase.next(now));
         self.shared.put_reading(&Reading {
@@ -300,12 +300,11 @@ impl Runner {
     }
 
     /// Ready or not: a lost frame begins a new life, in which the force of the old one counts for nothing.
-    fn follow(&mut self, latest: &super::port::Latest, run: &mut Run, now: u64) {
+    fn follow(&mut self, run: &mut Run, now: u64) {
         if self.shared.take_calibration() {
             self.port.calibrate();
         }
-        let ready = self.port.latest().calibrated && latest.calibrated;
-        if !ready {
+        if !self.port.latest().calibrated {
             if run.uncalibrated_until == 0 {
                 self.shared.new_life();
                 self.shared.set_lifecycle(Lifecycle::Uncalibrated);

@@ -51,10 +51,7 @@ impl Sensors {
         let mut joints = [0.0; 6];
         let mut q = state.joints;
         if let Some(e) = &self.profile.encoders {
-            for i in 0..3 {
-                q[i] = e.offset[i]
-                    + f64::from(count(e, i, state.joints[i] - self.zero[i])) * e.radians_per_count[i];
-            }
+            q = e.angles(&std::array::from_fn(|i| count(e, i, state.joints[i] - self.zero[i])));
         }
         joints[..3].copy_from_slice(q.as_slice());
         let mut rotation = UnitQuaternion::identity();

@@ -41,6 +41,11 @@ fn falcon_constants_arrive() {
     let m = p.motors.expect("motors");
     assert_eq!(m.max_code, 4096);
     assert!((m.torque_per_code[0] - 1.9835e-5 * 7.72).abs() < 1e-12);
+    // A turn of a motor, by the gear ratio.
+    let e = p.encoders.expect("encoders");
+    let turned = e.angles(&[1280, 0, -2560]) - Vec3::from(e.offset);
+    let turn = std::f64::consts::TAU / 7.72;
+    assert!((turned - Vec3::new(turn, 0.0, -2.0 * turn)).amax() < 1e-12, "{turned}");
     assert_eq!(p.torque_hold, None);
     assert!(p.sources.iter().any(|(k, s)| k == "encoders.counts_per_turn" && s.contains("320 slots")));
 }
