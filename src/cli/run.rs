@@ -9,7 +9,7 @@ use crate::control::log::Log;
 use crate::control::supervisor::{self, Engine, Outcome, Started};
 use crate::control::throttle::LogThrottle;
 use crate::device::attached::{Attached, Kind};
-use crate::device::io::thread::Scheduling;
+use crate::device::io::scheduling::Scheduling;
 use crate::device::registry::{OpenOptions, Registry};
 use crate::device::simulated::HandScript;
 use crate::device::{Device, Lifecycle};

@@ -15,11 +15,13 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
@@ -56,27 +58,35 @@ impl Which {
 pub struct HidConnector {
     which: Which,
     serial: Option<String>,
+    /// Node and product id.
+    found: Option<(PathBuf, u16)>,
 }
 
 impl HidConnector {
     /// The only device of this kind, or that of this serial number.
     pub fn new(which: Which, serial: Option<String>) -> Self {
-        Self { which, serial }
+        Self { which, serial, found: None }
     }
 }
 
 impl Connector for HidConnector {
-    fn connect(&mut self, _now_ns: u64) -> Result<Box<dyn Link>, OpenFault> {
+    fn find(&mut self, _now_ns: u64) -> Result<(), OpenFault> {
         let api = hidapi::HidApi::new()
             .map_err(|e| OpenFault::Trouble(format!("cannot list the HID devices: {e}")))?;
         let kind = api
             .device_list()
             .filter(|d| self.which.matches(d.vendor_id(), d.product_id(), (d.usage_page(), d.usage())));
         let device = super::the_one(kind, self.serial.as_deref(), |d| d.serial_number())?;
-        let path = device.path().to_string_lossy().into_owned();
-        HidrawLink::open(Path::new(&path), device.product_id(), self.which.writes)
+        let path = PathBuf::from(OsStr::from_bytes(device.path().to_bytes()));
+        self.found = Some((path, device.product_id()));
+        Ok(())
+    }
+
+    fn open(&mut self, _now_ns: u64) -> Result<Box<dyn Link>, OpenFault> {
+        let Some((path, product)) = self.found.take() else { return Err(OpenFault::NotThere) };
+        HidrawLink::open(&path, product, self.which.writes)
             .map(|link| Box::new(link) as Box<dyn Link>)
-            .map_err(|e| trouble(self.which.title, &path, &e))
+            .map_err(|e| trouble(self.which.title, &path.to_string_lossy(), &e))
     }
 }
 

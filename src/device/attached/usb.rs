@@ -8,7 +8,7 @@ use crate::device::io::link::{Connector, LONGEST, Link, LinkFault, OpenFault};
 use crate::device::io::thread::now_ns;
 use crate::device::wire::ftdi::{self, Control, IN_LENGTH};
 use nusb::transfer::{Buffer, Bulk, Completion, ControlOut, ControlType, In, Out, Recipient, TransferError};
-use nusb::{Endpoint, ErrorKind, Interface, MaybeFuture};
+use nusb::{DeviceInfo, Endpoint, ErrorKind, Interface, MaybeFuture};
 use std::time::Duration;
 
 /// Reads in flight.
@@ -20,17 +20,18 @@ const CONTROL: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct FalconConnector {
     serial: Option<String>,
+    found: Option<DeviceInfo>,
 }
 
 impl FalconConnector {
     /// The only Falcon, or that of this serial number.
     pub fn new(serial: Option<String>) -> Self {
-        Self { serial }
+        Self { serial, found: None }
     }
 }
 
 impl Connector for FalconConnector {
-    fn connect(&mut self, _now_ns: u64) -> Result<Box<dyn Link>, OpenFault> {
+    fn find(&mut self, _now_ns: u64) -> Result<(), OpenFault> {
         // A machine without USB has no such directory.
         if !std::path::Path::new("/sys/bus/usb/devices").is_dir() {
             return Err(OpenFault::NotThere);
@@ -39,7 +40,12 @@ impl Connector for FalconConnector {
             .wait()
             .map_err(|e| OpenFault::Trouble(format!("cannot list the USB devices: {e}")))?;
         let falcons = all.filter(|d| Kind::of_ids(d.vendor_id(), d.product_id()) == Some(Kind::Falcon));
-        let device = super::the_one(falcons, self.serial.as_deref(), |d| d.serial_number())?;
+        self.found = Some(super::the_one(falcons, self.serial.as_deref(), |d| d.serial_number())?);
+        Ok(())
+    }
+
+    fn open(&mut self, _now_ns: u64) -> Result<Box<dyn Link>, OpenFault> {
+        let Some(device) = self.found.take() else { return Err(OpenFault::NotThere) };
         let place = format!("/dev/bus/usb/{:03}/{:03}", device.busnum(), device.device_address());
         let trouble = |e: nusb::Error| match e.kind() {
             ErrorKind::Disconnected | ErrorKind::NotFound => OpenFault::NotThere,

@@ -244,7 +244,13 @@ impl<G: Gadget> Plugged<G> {
 }
 
 impl<G: Gadget + 'static> Connector for Plugged<G> {
-    fn connect(&mut self, now_ns: u64) -> Result<Box<dyn Link>, OpenFault> {
+    fn find(&mut self, now_ns: u64) -> Result<(), OpenFault> {
+        let mut bus = self.bus();
+        bus.advance(now_ns);
+        if bus.plugged { Ok(()) } else { Err(OpenFault::NotThere) }
+    }
+
+    fn open(&mut self, now_ns: u64) -> Result<Box<dyn Link>, OpenFault> {
         let mut bus = self.bus();
         bus.advance(now_ns);
         if !bus.plugged {

@@ -62,9 +62,16 @@ pub enum OpenFault {
 
 /// Finds and opens the device, again and again over the daemon's life. Not real-time.
 pub trait Connector: Send {
-    /// Opens it.
+    /// Looks for it on the machine's buses. This may take milliseconds of a processor, so it is never called at real-time
+    /// priority.
     ///
     /// # Errors
     /// [`OpenFault`].
-    fn connect(&mut self, now_ns: u64) -> Result<Box<dyn Link>, OpenFault>;
+    fn find(&mut self, now_ns: u64) -> Result<(), OpenFault>;
+
+    /// Opens what was found last. Called at the priority of the I/O: threads that it starts inherit that.
+    ///
+    /// # Errors
+    /// [`OpenFault`].
+    fn open(&mut self, now_ns: u64) -> Result<Box<dyn Link>, OpenFault>;
 }

@@ -15,6 +15,7 @@ pub mod mailbox;
 pub mod phase;
 pub mod port;
 pub mod runner;
+pub mod scheduling;
 pub mod shared;
 pub mod thread;
 

@@ -46,6 +46,8 @@ const BATCH: usize = 64;
 enum State {
     /// Next look.
     Searching(u64),
+    /// It is there and to be opened.
+    Found,
     Starting(Box<dyn Link>),
     Running(Box<dyn Link>, Run),
     Ended,
@@ -115,12 +117,13 @@ impl Runner {
     pub fn step(&mut self, now_ns: u64) -> Option<u64> {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Ended => None,
-            State::Searching(_) | State::Starting(_) if self.ends() => None,
+            State::Searching(_) | State::Found | State::Starting(_) if self.ends() => None,
             State::Searching(next) if now_ns < next => {
                 self.state = State::Searching(next);
                 Some(next)
             }
             State::Searching(_) => Some(self.search(now_ns)),
+            State::Found => Some(self.open(now_ns)),
             State::Starting(link) => Some(self.start(link, now_ns)),
             State::Running(link, run) => self.run(link, run, now_ns),
         }
@@ -134,12 +137,27 @@ impl Runner {
                 link.wait(until_ns);
                 true
             }
-            State::Searching(_) | State::Ended => false,
+            State::Searching(_) | State::Found | State::Ended => false,
         }
     }
 
+    /// The next step looks for the device, or would if its time had come: nothing is urgent then, and it may take long.
+    pub fn is_searching(&self) -> bool {
+        matches!(self.state, State::Searching(_))
+    }
+
     fn search(&mut self, now: u64) -> u64 {
-        match self.connector.connect(now) {
+        match self.connector.find(now) {
+            Ok(()) => {
+                self.state = State::Found;
+                now
+            }
+            Err(fault) => self.missing(&fault, now),
+        }
+    }
+
+    fn open(&mut self, now: u64) -> u64 {
+        match self.connector.open(now) {
             Ok(link) => {
                 self.shared.stats.starts.fetch_add(1, Relaxed);
                 self.shared.set_trouble("");
@@ -148,16 +166,18 @@ impl Runner {
                 self.state = State::Starting(link);
                 now
             }
-            Err(fault) => {
-                self.shared.set_trouble(match &fault {
-                    OpenFault::NotThere => NOT_PLUGGED_IN,
-                    OpenFault::Trouble(text) => text,
-                });
-                self.shared.set_lifecycle(Lifecycle::Absent);
-                self.state = State::Searching(now + SEARCH_NS);
-                now + SEARCH_NS
-            }
+            Err(fault) => self.missing(&fault, now),
         }
+    }
+
+    fn missing(&mut self, fault: &OpenFault, now: u64) -> u64 {
+        self.shared.set_trouble(match fault {
+            OpenFault::NotThere => NOT_PLUGGED_IN,
+            OpenFault::Trouble(text) => text,
+        });
+        self.shared.set_lifecycle(Lifecycle::Absent);
+        self.state = State::Searching(now + SEARCH_NS);
+        now + SEARCH_NS
     }
 
     /// The link is dropped by the caller.

@@ -252,7 +252,7 @@ fn the_naive_loop_is_half_as_fast() {
     let mut plugged = Plugged::new(Bus::new(counting_falcon(), 200.0, 123_456, false));
     let mut port: Box<dyn Port> = Box::new(driver::falcon::Falcon::new(None));
     let shared = Shared::default();
-    let mut link = plugged.connect(0).expect("plugged in");
+    let mut link = plugged.open(0).expect("plugged in");
     for (request, value) in [(9, 1), (3, 2)] {
         plugged.bus().gadget.control(0, request, value);
     }

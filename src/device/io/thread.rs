@@ -1,6 +1,7 @@
-//! The I/O thread: real-time scheduling where it may be had, and the runner's steps on the real clock.
+//! The I/O thread: the runner's steps on the real clock, at real-time priority where it may be had and is needed.
 
 use super::runner::Runner;
+use super::scheduling::{Scheduling, Seat};
 use super::shared::Shared;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,15 +19,6 @@ const LAST_ZERO_NS: u64 = 1_000_000_000;
 /// Longest wait for the thread's end, ns: a last zero after a panic fits in.
 const END_NS: u64 = LAST_ZERO_NS + LAST_ZERO_NS / 2;
 
-/// How the thread is scheduled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Scheduling {
-    /// SCHED_FIFO priority: above the servo's, so that the device is served first; 0 = the normal scheduler.
-    pub priority: u8,
-    /// CPU: the servo's, so that a handover costs no wake-up of another; `None` = any.
-    pub cpu: Option<usize>,
-}
-
 /// A running I/O thread. Dropping it ends it, after a last zero to the device. One that hangs is left behind after 1.5 s; then, and
 /// where the device did not take the zero, [`Shared::unconfirmed`] says so.
 #[derive(Debug)]
@@ -42,7 +34,8 @@ pub fn now_ns() -> u64 {
 }
 
 impl IoThread {
-    /// Starts the thread. What cannot be had of `scheduling` is gone without; [`Shared::scheduling`] says so.
+    /// Starts the thread. It is scheduled so while a device is there; what cannot be had is gone without, and
+    /// [`Shared::scheduling`] says so from the start.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -50,13 +43,14 @@ impl IoThread {
         let (last, ending) = (shared.clone(), shared.clone());
         let (tell, told) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("device-io".into()).spawn(move || {
-            let _ = tell.send(schedule(scheduling));
-            let ended = catch_unwind(AssertUnwindSafe(|| run(&mut runner, &ending, || false)));
+            let (mut seat, outcome) = Seat::try_out(scheduling);
+            let _ = tell.send(outcome);
+            let ended = catch_unwind(AssertUnwindSafe(|| run(&mut runner, &ending, &mut seat, || false)));
             if ended.is_err() {
                 // The servo must not believe in the device any more.
                 last.silence();
                 last.failed();
-                last_zero(&mut runner, &last);
+                last_zero(&mut runner, &last, &mut seat);
                 last.failed();
             }
         })?;
@@ -68,21 +62,23 @@ impl IoThread {
 }
 
 /// The link was closed by the unwinding, with the last force on. Opens it again and says zero.
-fn last_zero(runner: &mut Runner, shared: &Shared) {
+fn last_zero(runner: &mut Runner, shared: &Shared, seat: &mut Seat) {
     let end = now_ns() + LAST_ZERO_NS;
     let before = shared.stats.sent.load(Relaxed);
     runner.again();
     let done = || shared.stats.sent.load(Relaxed).wrapping_sub(before) >= 2 || now_ns() > end;
     // What panicked once may do so again.
-    let _ = catch_unwind(AssertUnwindSafe(|| run(runner, shared, done)));
+    let _ = catch_unwind(AssertUnwindSafe(|| run(runner, shared, seat, done)));
     if shared.stats.sent.load(Relaxed).wrapping_sub(before) < 2 {
         shared.set_unconfirmed();
     }
 }
 
 /// Steps until the runner has ended or `done`.
-fn run(runner: &mut Runner, shared: &Shared, done: impl Fn() -> bool) {
-    while let Some(until) = runner.step(now_ns()).filter(|_| !done()) {
+fn run(runner: &mut Runner, shared: &Shared, seat: &mut Seat, done: impl Fn() -> bool) {
+    loop {
+        seat.set_urgent(!runner.is_searching());
+        let Some(until) = runner.step(now_ns()).filter(|_| !done()) else { return };
         shared.stats.rounds.fetch_add(1, Relaxed);
         let now = now_ns();
         if until <= now {
@@ -92,37 +88,6 @@ fn run(runner: &mut Runner, shared: &Shared, done: impl Fn() -> bool) {
         if !runner.wait(until) && !runner.ends() {
             std::thread::sleep(Duration::from_nanos(until - now));
         }
-    }
-}
-
-/// Schedules the calling thread; without the right to it the thread still runs. `None` when nothing was asked for.
-fn schedule(wanted: Scheduling) -> Option<Result<String, String>> {
-    let mut asked = Vec::new();
-    let mut refused = Vec::new();
-    let mut note = |what: String, outcome: io::Result<()>| {
-        if let Err(e) = outcome {
-            refused.push(format!("{what}: {e}"));
-        }
-        asked.push(what);
-    };
-    if wanted.priority > 0 {
-        let param = libc::sched_param { sched_priority: libc::c_int::from(wanted.priority) };
-        // Inherited by the threads that a transport starts to reap its transfers: they must not wait behind the servo.
-        // SAFETY: `param` is valid for the call; 0 is the calling thread.
-        let r = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) };
-        let outcome = if r == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-        note(format!("SCHED_FIFO priority {}", wanted.priority), outcome);
-    }
-    if let Some(cpu) = wanted.cpu {
-        let mut set = nix::sched::CpuSet::new();
-        let this = nix::unistd::Pid::from_raw(0);
-        let outcome = set.set(cpu).and_then(|()| nix::sched::sched_setaffinity(this, &set));
-        note(format!("CPU {cpu}"), outcome.map_err(io::Error::from));
-    }
-    match (asked.is_empty(), refused.is_empty()) {
-        (true, _) => None,
-        (false, true) => Some(Ok(asked.join(", "))),
-        (false, false) => Some(Err(refused.join("; "))),
     }
 }
 
@@ -154,8 +119,12 @@ mod tests {
     struct Hangs(Receiver<()>);
 
     impl Connector for Hangs {
-        fn connect(&mut self, _now_ns: u64) -> Result<Box<dyn Link>, OpenFault> {
+        fn find(&mut self, _now_ns: u64) -> Result<(), OpenFault> {
             let _ = self.0.recv();
+            Err(OpenFault::NotThere)
+        }
+
+        fn open(&mut self, _now_ns: u64) -> Result<Box<dyn Link>, OpenFault> {
             Err(OpenFault::NotThere)
         }
     }
