@@ -266,6 +266,9 @@ fn wrong_arguments_are_code_2_in_every_command() {
     add(&["plot", "absent.mcap", "--from", "5", "--to", "1"]);
     add(&["plot", "absent.mcap", "--out", "picture.jpg"]);
     add(&["simulate", &scene, "--device", "no\u{1b}[31msuch"]);
+    add(&["simulate", &scene, "--device", "replay"]);
+    add(&["simulate", &scene, "--replay", "run.mcap", "--hand", "hand.toml"]);
+    add(&["simulate", &scene, "--replay", "run.mcap", "--device", "ideal-6dof"]);
     add(&["devices", "nosuch"]);
     add(&["doctor", "--seconds", "0", "--device", "nosuch"]);
     add(&["inspect", "name-without-format", "--unit", "m"]);
@@ -317,6 +320,7 @@ fn outputs_are_never_inputs() {
     }
     refused.push(simulate(&["--out", &at("x"), "--json", &at("./x")]));
     refused.push(hapticd(&["plot", &at("run.png")]));
+    refused.push(hapticd(&["simulate", &scene, "--replay", &at("run.png"), "--out", &at("run.png")]));
     refused.push(hapticd(&[
         "inspect",
         &at("cube.stl"),
@@ -520,6 +524,52 @@ fn simulate_keeps_fields_on_disk_and_a_run_from_them_is_the_same_bit_for_bit() {
     assert!(out.status.success(), "{}", text(&out.stderr));
     assert!(text(&out.stdout).contains("note: built fields are not cached"), "{}", text(&out.stdout));
     assert!(std::fs::read(&run).unwrap() == built);
+}
+
+/// The recording of a run, played back in the same scene, makes the same recording; so does that one.
+#[test]
+fn a_run_played_back_is_the_same_bit_for_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let shipped = |name: &str| format!("{}/config/{name}", env!("CARGO_MANIFEST_DIR"));
+    let simulate = |scene: &str, more: &[&str]| {
+        let args: Vec<&str> = ["simulate", scene].iter().chain(more).copied().collect();
+        let out = hapticd(&args);
+        assert!(out.status.success(), "{args:?}: {}", text(&out.stderr));
+    };
+    let records = |name: &str| load(Path::new(&at(name))).unwrap().1;
+    // Objects that move by themselves are where they were; the last run is that of the plane.
+    for (scene, hand) in [("moving", "hover"), ("plane", "press")] {
+        let (scene, hand) =
+            (shipped(&format!("scenes/{scene}.toml")), shipped(&format!("hands/{hand}.toml")));
+        simulate(&scene, &["--hand", &hand, "--out", &at("a.mcap")]);
+        simulate(&scene, &["--replay", &at("a.mcap"), "--out", &at("b.mcap")]);
+        let (first, second) = (records("a.mcap"), records("b.mcap"));
+        assert!(first.iter().any(|r| r.force != [0.0; 3]), "it pushed");
+        assert_eq!(first.len(), second.len());
+        first.iter().zip(&second).for_each(|(a, b)| assert_eq!(a, b));
+        assert!(std::fs::read(at("a.mcap")).unwrap() == std::fs::read(at("b.mcap")).unwrap());
+    }
+    let (scene, first) = (shipped("scenes/plane.toml"), records("a.mcap"));
+    // From a configuration, and with the frame and scale of another scene: the tool goes the same way.
+    let plane = std::fs::read_to_string(&scene).unwrap();
+    let mapped = format!("{plane}\n[device]\nposition_m = [0.01, 0.02, -0.03]\nworkspace_scale = 2.0\n");
+    std::fs::write(at("mapped.toml"), mapped).unwrap();
+    std::fs::write(at("config.toml"), "[device]\nname = 'replay'\nrecording = 'b.mcap'\n").unwrap();
+    simulate(&at("mapped.toml"), &["--config", &at("config.toml"), "--out", &at("c.mcap")]);
+    let (header, third, _) = load(Path::new(&at("c.mcap"))).unwrap();
+    assert_eq!((header.device.as_str(), third.len()), ("ideal-6dof", first.len()));
+    for (a, b) in first.iter().zip(&third) {
+        let off = (0..3).map(|i| (a.position[i] - b.position[i]).abs()).fold(0.0, f64::max);
+        assert!(off < 1e-12, "tick {}: {off} m", a.tick);
+    }
+    // What cannot be played back is told by its name.
+    std::fs::write(at("rubbish.mcap"), "no recording").unwrap();
+    for file in [at("rubbish.mcap"), at("absent.mcap"), scene.clone()] {
+        let out = hapticd(&["simulate", &scene, "--replay", &file]);
+        let said = text(&out.stderr);
+        assert!(out.status.code() == Some(1) && said.contains(&file), "{said}");
+    }
 }
 
 #[test]

@@ -7,6 +7,8 @@ mod builds;
 #[path = "control/cache.rs"]
 mod cache;
 mod daemon;
+#[path = "control/replay.rs"]
+mod replay;
 
 use daemon::{Daemon, Raw, add_cube, code, cube_file, refused, wait_for};
 use hapticd::control::client::Client;

@@ -5,10 +5,11 @@
 mod drivers;
 
 use hapticd::device::profile::{Calibration, Profile};
-use hapticd::device::registry::{OpenOptions, Registry};
+use hapticd::device::registry::{OpenOptions, REPLAY, Registry};
+use hapticd::device::replay::{Moment, Track};
 use hapticd::device::simulated::probe::Reading;
 use hapticd::device::simulated::{Fault, FaultKind, Faults, Hand, HandScript, Probe};
-use hapticd::device::{Device, Lifecycle, ReadFault, WriteFault};
+use hapticd::device::{Device, Lifecycle, ReadFault, Sample, WriteFault};
 use hapticd::geometry::pose::{Vec3, Wrench, pose_is_finite};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -86,6 +87,7 @@ fn each(check: impl Fn(&Arc<Profile>)) {
             "novint-falcon-mh",
             "phantom-omni",
             "phantom-premium-1.5",
+            "replay",
             "spacemouse",
             "woodenhaptics-v2015",
             "woodenhaptics-v2019",
@@ -561,5 +563,62 @@ fn nothing_is_allocated_between_open_and_close() {
         }
         assert_eq!(calls(), before, "{}", p.name);
         assert!(good > 700 && bad > 500, "{}: {good} good, {bad} bad ticks", p.name);
+    });
+}
+
+/// What a device of each profile did, gaps and failures too, played back: the samples are numbered, timed and finite, no command
+/// passes the recorded device's limits, and nothing is allocated whenever the servo looks.
+#[test]
+fn a_recording_of_any_device_is_a_device_too() {
+    let calls = || CALLS.with(Cell::get);
+    let registry = Registry::builtin();
+    each(|p| {
+        let hand = HandScript::parse("").expect("a hand at rest");
+        let mut recorded =
+            Bench::ready(&p.name, OpenOptions { hand, drop_rate: 0.1, ..OpenOptions::default() });
+        let mut moments = Vec::new();
+        for k in 0..1000u64 {
+            let read = recorded.device.read(k * MS);
+            let (pose, lost) = (read.ok().map(|s| s.pose), read.map_or(1, |s| s.lost));
+            // A gap now and then, in which nothing new came.
+            if k % 100 < 90 {
+                moments.push(Moment { time_ns: k * MS, pose, buttons: 1, lost });
+            }
+        }
+        let track = Arc::new(Track::new(&p.name, "run.mcap", moments.iter().copied()).expect("a track"));
+        let options = OpenOptions { replay: Some(track), ..OpenOptions::default() };
+        let mut device = registry.open(REPLAY, &options).expect("opens");
+        assert_eq!((device.profile().name.as_str(), device.lifecycle()), (p.name.as_str(), Lifecycle::Ready));
+        let before = calls();
+        let (mut last, mut good, mut bad) = (None::<Sample>, 0, 0);
+        for k in 0..2000u64 {
+            // Late ticks, left-out ones, and a long gap beyond the end.
+            let late = if k % 7 == 0 { MS / 3 } else { 0 };
+            let now = k * MS + late + if k < 1800 { 0 } else { 3_600_000 * MS };
+            if k % 50 < 3 {
+                continue;
+            }
+            match device.read(now) {
+                Ok(sample) => {
+                    good += 1;
+                    assert!(pose_is_finite(&sample.pose) && sample.joints.iter().all(|j| j.is_finite()));
+                    let again = last.is_some_and(|l| l.seq == sample.seq);
+                    let on = last.is_none_or(|l| sample.seq == l.seq + 1 && sample.time_ns > l.time_ns);
+                    assert!((again || on) && sample.time_ns <= now && sample.buttons == 1, "{}", p.name);
+                    last = Some(sample);
+                }
+                Err(e) => {
+                    bad += 1;
+                    assert_eq!(e, ReadFault::Stale);
+                }
+            }
+            let accepted =
+                device.write(now, &push().scaled(if k % 50 == 7 { 1e6 } else { 1.0 })).expect("taken");
+            assert!(accepted.applied.force.norm() <= p.max_force * 1.02, "{}", p.name);
+            assert_eq!(accepted.saturated, k % 50 == 7, "{}", p.name);
+            device.zero(now);
+        }
+        assert_eq!(calls(), before, "{}", p.name);
+        assert!(good > 1700 && bad > 50, "{}: {good} good, {bad} bad reads", p.name);
     });
 }

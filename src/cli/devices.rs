@@ -4,7 +4,7 @@ use super::{exit, out};
 use crate::device::attached::Kind;
 use crate::device::known::{self, Seen};
 use crate::device::profile::{Calibration, Profile, Workspace};
-use crate::device::registry::Registry;
+use crate::device::registry::{REPLAY, Registry};
 use comfy_table::{CellAlignment, Table};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -90,7 +90,8 @@ fn table(profiles: &[&Profile]) -> String {
     }
     let text = table.lines().map(|l| l.trim_end().to_string()).collect::<Vec<_>>().join("\n");
     format!(
-        "{text}\n\nEach is simulated unless the configuration says device.driver = \"attached\", which needs a driver."
+        "{text}\n\nEach is simulated unless the configuration says device.driver = \"attached\", which needs a driver.\n\
+         The device \"{REPLAY}\" plays a recording of any of them back (device.recording)."
     )
 }
 

@@ -16,6 +16,7 @@ pub mod out;
 pub mod outputs;
 pub mod plot;
 pub mod progress;
+pub mod replay;
 pub mod run;
 pub mod settings;
 pub mod simulate;

@@ -1,7 +1,7 @@
 //! `hapticd run`: the service.
 
 use super::calibrate::{Calibration, calibrate};
-use super::{exit, out, settings};
+use super::{exit, out, replay, settings};
 use crate::config::Config;
 use crate::config::Driver;
 use crate::control::cpu::{self, Cpus};
@@ -10,7 +10,8 @@ use crate::control::supervisor::{self, Engine, Outcome, Started};
 use crate::control::throttle::LogThrottle;
 use crate::device::attached::{Attached, Kind};
 use crate::device::io::scheduling::Scheduling;
-use crate::device::registry::{OpenOptions, Registry};
+use crate::device::registry::{OpenOptions, REPLAY, Registry};
+use crate::device::replay::Track;
 use crate::device::simulated::HandScript;
 use crate::device::{Device, Lifecycle};
 use crate::geometry::field::build::{FieldParams, Resolution, Silent};
@@ -27,6 +28,7 @@ use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use tracing_subscriber::filter::FilterExt;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -86,7 +88,7 @@ fn prepare(args: &Args) -> anyhow::Result<(Config, Scene, Local)> {
         Some(path) => crate::scene::file::load(path, Limits::default())?.scene,
         None => Scene::default(),
     };
-    let engine = Local::new(&config)?;
+    let engine = Local::new(&config, &scene)?;
     Ok((config, scene, engine))
 }
 
@@ -123,12 +125,14 @@ struct Local {
     config: Config,
     registry: Registry,
     hand: HandScript,
+    replay: Option<Arc<Track>>,
     /// Work units of a tick, once calibrated.
     budget: Option<u32>,
 }
 
 impl Local {
-    fn new(config: &Config) -> anyhow::Result<Self> {
+    /// The device of the configuration in the scene that it starts with.
+    fn new(config: &Config, scene: &Scene) -> anyhow::Result<Self> {
         let registry = match &config.device.profiles {
             Some(dir) => Registry::with_dir(dir)?,
             None => Registry::builtin(),
@@ -141,11 +145,18 @@ impl Local {
             }
             None => HandScript::default(),
         };
-        let name = &config.device.name;
-        registry.profile(name).context("device.name")?;
+        registry.knows(&config.device.name).context("device.name")?;
         check_device(&config.device)?;
+        let replay = match &config.device.recording {
+            Some(path) => {
+                let track = replay::track(path, scene).context("device.recording")?;
+                registry.profile(track.device()).with_context(|| track.source().to_owned())?;
+                Some(track)
+            }
+            None => None,
+        };
         let budget = Some(config.servo.budget_units).filter(|n| *n > 0);
-        Ok(Self { config: config.clone(), registry, hand, budget })
+        Ok(Self { config: config.clone(), registry, hand, replay, budget })
     }
 
     /// The budget of a tick in work units, measured on the servo's own CPU the first time.
@@ -173,6 +184,13 @@ impl Local {
 /// Keys that say nothing for the kind of device that is meant are refused: whoever set them expects something of them.
 fn check_device(device: &crate::config::Device) -> anyhow::Result<()> {
     let name = &device.name;
+    if name == REPLAY {
+        return check_replay(device);
+    }
+    anyhow::ensure!(
+        device.recording.is_none(),
+        "device.recording: '{name}' plays nothing back; leave it empty, or set device.name = \"{REPLAY}\""
+    );
     if device.driver == Driver::Attached {
         anyhow::ensure!(
             Kind::of(name).is_some(),
@@ -200,6 +218,24 @@ fn check_device(device: &crate::config::Device) -> anyhow::Result<()> {
         device.firmware.is_none(),
         "device.firmware: a simulated device takes no firmware; leave it empty, or set device.driver = \"attached\""
     );
+    Ok(())
+}
+
+fn check_replay(device: &crate::config::Device) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        device.recording.is_some(),
+        "device.recording: empty; name the recording that the device '{REPLAY}' plays back"
+    );
+    let keys = [
+        ("driver", device.driver == Driver::Attached),
+        ("serial", device.serial.is_some()),
+        ("firmware", device.firmware.is_some()),
+        ("hand", device.hand.is_some()),
+        ("probe", device.probe.is_some()),
+    ];
+    if let Some((key, _)) = keys.iter().find(|(_, set)| *set) {
+        anyhow::bail!("device.{key}: a recording is played back without a device; leave it at its default");
+    }
     Ok(())
 }
 
@@ -253,6 +289,10 @@ fn is_in_order(ended: Ended, device: Option<Box<dyn Device>>) -> bool {
 }
 
 impl Engine for Local {
+    fn profile(&self) -> &str {
+        self.replay.as_ref().map_or(&self.config.device.name, |track| track.device())
+    }
+
     fn start(&mut self, cpus: &Cpus) -> Result<Started, String> {
         let d = &self.config.device;
         let attached = (d.driver == Driver::Attached).then(|| Attached {
@@ -267,6 +307,7 @@ impl Engine for Local {
             hand: self.hand.clone(),
             seed: Some(self.config.device.seed),
             probe_path: self.config.device.probe.clone(),
+            replay: self.replay.clone(),
             ..OpenOptions::default()
         };
         let budget_units = self.budget(cpus);

@@ -3,11 +3,12 @@
 use super::demo::stats::{Quantiles, Stats};
 use super::progress::Bar;
 use super::simulation::Simulation;
-use super::{exit, fields, out, outputs, settings};
+use super::{exit, fields, out, outputs, replay, settings};
 use crate::config::Config;
-use crate::device::registry::{OpenOptions, Registry};
+use crate::device::Lifecycle;
+use crate::device::registry::{OpenOptions, REPLAY, Registry};
+use crate::device::replay::Track;
 use crate::device::simulated::HandScript;
-use crate::device::{Device, Lifecycle};
 use crate::recording::{ClockKind, Header, Recorder};
 use crate::scene::file;
 use crate::scene::model::Limits;
@@ -38,12 +39,15 @@ pub struct Args {
     /// Recording to write (MCAP); equal runs give equal files
     #[arg(long, value_name = "RUN")]
     out: Option<PathBuf>,
-    /// Length of the run, s; by default the hand script's and half a second more
+    /// Length of the run, s; by default the hand script's and half a second more, or the recording's
     #[arg(long, value_parser = super::numbers::between(0.001, 1e6))]
     seconds: Option<f64>,
     /// Device, by its name in the registry (`hapticd devices`)
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+    /// Recording (MCAP) that is played back in a hand's place: the tool moves as it did, with the limits of the recorded device
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["hand", "device"])]
+    replay: Option<PathBuf>,
     /// Write the summary as a JSON object
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -67,28 +71,51 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(path) => Config::load(path)?,
         None => Config::default(),
     };
-    let script = match args.hand.as_ref().or(config.device.hand.as_ref()) {
+    let chosen = args.replay.as_ref().map_or(args.device.as_deref(), |_| Some(REPLAY));
+    let device_name = chosen.unwrap_or(&config.device.name);
+    let script = match args.hand.as_ref().or(config.device.hand.as_ref()).filter(|_| device_name != REPLAY) {
         Some(path) => {
             let text = crate::config::read_text(path).with_context(|| path.display().to_string())?;
             HandScript::parse_named(&path.display().to_string(), &text)?
         }
         None => HandScript::default(),
     };
-    let ticks = ticks(args.seconds, &script);
-    let device_name = args.device.clone().unwrap_or_else(|| config.device.name.clone());
-    let device = open(&config, &device_name, script)?;
+    let registry = match &config.device.profiles {
+        Some(dir) => Registry::with_dir(dir)?,
+        None => Registry::builtin(),
+    };
+    registry.knows(device_name).map_err(exit::Usage::from)?;
+    let recording = match args.replay.as_ref().or(config.device.recording.as_ref()) {
+        Some(path) if device_name == REPLAY => Some(path),
+        None if device_name == REPLAY => {
+            let text =
+                format!("'{REPLAY}' plays a recording back: name it with --replay, or as device.recording");
+            return Err(exit::Usage(text).into());
+        }
+        _ => None,
+    };
 
     let limits = Limits { mesh_bytes: config.scene.memory_cap(), ..Limits::default() };
     let loaded = file::load(&args.scene, limits)?;
     let mut inputs = vec![("SCENE", args.scene.as_path())];
     inputs.extend(args.hand.as_deref().map(|p| ("--hand", p)));
     inputs.extend(args.config.as_deref().map(|p| ("--config", p)));
+    inputs.extend(recording.map(|p| ("--replay", p.as_path())));
     inputs.extend(loaded.files.iter().map(|p| ("mesh of the scene", p.as_path())));
     let outputs: Vec<_> = [("--out", &args.out), ("--json", &args.json)]
         .into_iter()
         .filter_map(|(name, path)| path.as_deref().map(|p| (name, p)))
         .collect();
     outputs::keep_apart(&inputs, &outputs)?;
+    let track = recording.map(|path| replay::track(path, &loaded.scene)).transpose()?;
+    let ticks = ticks(args.seconds, &script, track.as_deref());
+    let options =
+        OpenOptions { hand: script, seed: Some(config.device.seed), replay: track, ..OpenOptions::default() };
+    let mut device = registry.open(device_name, &options)?;
+    if device.lifecycle() == Lifecycle::Uncalibrated {
+        device.calibrate()?;
+    }
+    let profile = device.profile().name.clone();
     for (name, report) in &loaded.imports {
         out::line(format_args!("{}: {report}", out::word(name)))?;
     }
@@ -101,7 +128,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     fields::say(simulation.report())?;
 
     let mut recorder = match &args.out {
-        Some(path) => Some(Recorder::create(path, &header(&args, &device_name))?),
+        Some(path) => Some(Recorder::create(path, &header(&args, &profile))?),
         None => None,
     };
     let started = Instant::now();
@@ -134,24 +161,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(if summary.fault == "none" { exit::OK } else { exit::findings() })
 }
 
-fn ticks(seconds: Option<f64>, script: &HandScript) -> u64 {
+fn ticks(seconds: Option<f64>, script: &HandScript, track: Option<&Track>) -> u64 {
+    // The first moment has a tick of its own.
+    let recorded = track.map(|t| t.duration_ns() as f64 * 1e-9 + 1e-3);
     let end = script.keyframes.last().filter(|_| !script.repeat).map(|k| k.time + AFTER);
-    let seconds = seconds.or(end).unwrap_or(DEFAULT_SECONDS);
+    let seconds = seconds.or(recorded).or(end).unwrap_or(DEFAULT_SECONDS);
     (seconds * 1000.0).round() as u64
-}
-
-fn open(config: &Config, name: &str, hand: HandScript) -> anyhow::Result<Box<dyn Device>> {
-    let registry = match &config.device.profiles {
-        Some(dir) => Registry::with_dir(dir)?,
-        None => Registry::builtin(),
-    };
-    let options = OpenOptions { hand, seed: Some(config.device.seed), ..OpenOptions::default() };
-    registry.profile(name).map_err(exit::Usage::from)?;
-    let mut device = registry.open(name, &options)?;
-    if device.lifecycle() == Lifecycle::Uncalibrated {
-        device.calibrate()?;
-    }
-    Ok(device)
 }
 
 fn header(args: &Args, device: &str) -> Header {
@@ -267,6 +282,8 @@ impl std::fmt::Display for Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::replay::Moment;
+    use crate::geometry::Pose;
     use crate::servo::record::{Fault, ZeroReason};
 
     #[test]
@@ -279,8 +296,12 @@ mod tests {
     fn a_run_is_as_long_as_its_hand_unless_told() {
         let text = "[[keyframe]]\ntime = 2.0\nposition = [0, 0, 0]\n";
         let script = HandScript::parse(text).unwrap();
-        assert_eq!(ticks(None, &script), 2500);
-        assert_eq!(ticks(None, &HandScript::default()), 10_000);
-        assert_eq!(ticks(Some(0.25), &script), 250);
+        assert_eq!(ticks(None, &script, None), 2500);
+        assert_eq!(ticks(None, &HandScript::default(), None), 10_000);
+        assert_eq!(ticks(Some(0.25), &script, None), 250);
+        let moment = |time_ns| Moment { time_ns, pose: Some(Pose::identity()), buttons: 0, lost: 0 };
+        let track = Track::new("ideal-6dof", "run", [moment(5_000_000), moment(503_900_000)]).unwrap();
+        assert_eq!(ticks(None, &HandScript::default(), Some(&track)), 500);
+        assert_eq!(ticks(Some(0.25), &HandScript::default(), Some(&track)), 250);
     }
 }

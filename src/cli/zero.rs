@@ -7,7 +7,7 @@
 use super::exit;
 use crate::config::{Config, Device as DeviceConfig, Driver};
 use crate::device::attached::{self, Attached, Zeroed};
-use crate::device::registry::Registry;
+use crate::device::registry::{REPLAY, Registry};
 use crate::device::simulated::Probe;
 use crate::geometry::pose::Wrench;
 use anyhow::Context;
@@ -42,7 +42,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => Registry::builtin(),
     };
     let name = &config.device.name;
-    registry.profile(name)?;
+    registry.knows(name)?;
+    if name == REPLAY {
+        tell(format_args!("{name}: plays a recording back and has no motors: nothing to zero"));
+        return Ok(exit::OK);
+    }
     if config.device.driver == Driver::Attached {
         return attached(&registry, &config.device, args.dry_run);
     }
@@ -188,6 +192,8 @@ mod tests {
     fn nothing_to_zero_is_no_failure_and_rubbish_is() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(run(args(dir.path(), "", false)).unwrap(), exit::OK);
+        let replay = "[device]\nname = \"replay\"\nrecording = \"absent\"\n";
+        assert_eq!(run(args(dir.path(), replay, false)).unwrap(), exit::OK, "it has no motors");
         assert_eq!(run(args(dir.path(), "[device]\nprobe = \"absent\"\n", false)).unwrap(), exit::OK);
         std::fs::write(dir.path().join("rubbish"), vec![7u8; 8192]).unwrap();
         let error = run(args(dir.path(), "[device]\nprobe = \"rubbish\"\n", false)).unwrap_err();

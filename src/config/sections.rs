@@ -21,6 +21,8 @@ pub struct Device {
     pub profiles: Option<PathBuf>,
     /// Hand script of a simulated device.
     pub hand: Option<PathBuf>,
+    /// What the device `replay` plays.
+    pub recording: Option<PathBuf>,
     /// Seed of a simulated device.
     pub seed: u64,
     /// File in which a simulated device leaves its last accepted command.
@@ -37,6 +39,7 @@ impl Default for Device {
             firmware: None,
             profiles: None,
             hand: None,
+            recording: None,
             seed: 1,
             probe: None,
         }
@@ -58,6 +61,7 @@ impl Device {
             firmware: path(t, "firmware", base)?,
             profiles: path(t, "profiles", base)?,
             hand: path(t, "hand", base)?,
+            recording: path(t, "recording", base)?,
             seed: t.or("seed", d.seed)?,
             probe: path(t, "probe", base)?,
         })

@@ -57,6 +57,9 @@ pub struct Started {
 
 /// Opens the device and starts the servo. Called again some seconds after a failure, and when a servo has ended.
 pub trait Engine: Send {
+    /// Name of its device's profile, for recordings.
+    fn profile(&self) -> &str;
+
     /// Starts.
     ///
     /// # Errors
@@ -116,7 +119,7 @@ pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) 
         tracing::warn!("{text}");
         heard.broadcast("recording_failed", text);
     };
-    let recordings = Arc::new(Recordings::new(recordings_dir, cap, &config.device.name, Arc::new(tell)));
+    let recordings = Arc::new(Recordings::new(recordings_dir, cap, engine.profile(), Arc::new(tell)));
     let dumps = recordings.clone();
     let (bridge, bridge_thread) = bridge::spawn(BridgeOptions {
         socket: udp_socket,

@@ -14,6 +14,7 @@ pub mod kinematics;
 pub mod known;
 pub mod profile;
 pub mod registry;
+pub mod replay;
 pub mod simulated;
 pub mod wire;
 

@@ -4,6 +4,7 @@
 
 use super::attached::{self, Attached};
 use super::profile::{Profile, ProfileError};
+use super::replay::{ReplayDevice, Track};
 use super::simulated::{Faults, HandScript, Probe, Setup, SimulatedDevice};
 use super::{Device, DeviceError};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,9 @@ const SHIPPED: [(&str, &str); 9] = [
     ("woodenhaptics-v2019.toml", include_str!("../../devices/woodenhaptics-v2019.toml")),
     ("woodenhaptics-vintage.toml", include_str!("../../devices/woodenhaptics-vintage.toml")),
 ];
+
+/// Name of the device that plays a recording back. It has no profile of its own: that of the recorded device holds.
+pub const REPLAY: &str = "replay";
 
 /// Largest profile file that is read, bytes.
 const MAX_FILE: u64 = 256 * 1024;
@@ -46,6 +50,8 @@ pub struct OpenOptions {
     pub probe_path: Option<PathBuf>,
     /// The real device of this profile instead of its simulation.
     pub attached: Option<Attached>,
+    /// What the device [`REPLAY`] plays.
+    pub replay: Option<Arc<Track>>,
 }
 
 /// What can be opened, in order of name.
@@ -99,6 +105,11 @@ impl Registry {
                 let name = &profile.name;
                 return Err(fail(format!("{shown}: device '{name}' is also in {}", first.display())));
             }
+            if profile.name == REPLAY {
+                return Err(fail(format!(
+                    "{shown}: '{REPLAY}' is the device that plays a recording back; give the profile another name"
+                )));
+            }
             seen.push((profile.name.clone(), path));
             registry.insert(profile);
         }
@@ -114,7 +125,10 @@ impl Registry {
 
     /// Names that `open` knows, in order.
     pub fn names(&self) -> Vec<&str> {
-        self.profiles.iter().map(|p| p.name.as_str()).collect()
+        let mut names: Vec<&str> = self.profiles.iter().map(|p| p.name.as_str()).collect();
+        let at = names.partition_point(|name| *name < REPLAY);
+        names.insert(at, REPLAY);
+        names
     }
 
     /// The data sheets, in order of name.
@@ -125,21 +139,51 @@ impl Registry {
     /// Data sheet by name.
     ///
     /// # Errors
-    /// An unknown name; the known ones are told.
+    /// An unknown name, the known ones are told; [`REPLAY`], which has none.
     pub fn profile(&self, name: &str) -> Result<Arc<Profile>, DeviceError> {
+        if name == REPLAY {
+            return Err(DeviceError::Driver(format!(
+                "'{REPLAY}' plays a recording back and has the profile of the device that was recorded, none of its own"
+            )));
+        }
         let found = self.profiles.iter().find(|p| p.name == name).cloned();
         found.ok_or_else(|| DeviceError::Unknown { name: name.to_string(), known: self.names().join(", ") })
     }
 
-    /// Opens a device by name: its simulation, or the real one where the options say so. A real one need not be plugged in.
+    /// True when `open` knows this name.
+    ///
+    /// # Errors
+    /// An unknown name; the known ones are told.
+    pub fn knows(&self, name: &str) -> Result<(), DeviceError> {
+        if name == REPLAY { Ok(()) } else { self.profile(name).map(drop) }
+    }
+
+    /// Opens a device by name: its simulation, or the real one where the options say so, or a recording. A real one need not be
+    /// plugged in.
     ///
     /// # Errors
     /// An unknown name, or what the driver says.
     pub fn open(&self, name: &str, options: &OpenOptions) -> Result<Box<dyn Device>, DeviceError> {
+        if name == REPLAY {
+            return Ok(Box::new(self.open_replay(options.replay.as_ref())?));
+        }
         if let Some(attached) = &options.attached {
             return Ok(Box::new(attached::open(self.profile(name)?, attached)?));
         }
         Ok(Box::new(self.open_simulated(name, options)?))
+    }
+
+    fn open_replay(&self, track: Option<&Arc<Track>>) -> Result<ReplayDevice, DeviceError> {
+        let fail = |text: String| Err(DeviceError::Driver(text));
+        let Some(track) = track else {
+            return fail(format!(
+                "'{REPLAY}' plays a recording back, and none is given: set device.recording"
+            ));
+        };
+        match self.profile(track.device()) {
+            Ok(profile) => Ok(ReplayDevice::new(profile, track.clone())),
+            Err(e) => fail(format!("{}: cannot tell which device was recorded: {e}", track.source())),
+        }
     }
 
     /// Opens a simulated device, with its probe and plant in reach.
@@ -172,6 +216,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::replay::Moment;
 
     const IDEAL: &str = include_str!("../../devices/ideal-6dof.toml");
 
@@ -179,6 +224,7 @@ mod tests {
     fn every_shipped_file_is_a_device_named_like_its_file() {
         let registry = Registry::builtin();
         let mut files: Vec<&str> = SHIPPED.iter().map(|(f, _)| f.trim_end_matches(".toml")).collect();
+        files.push(REPLAY);
         files.sort_unstable();
         assert_eq!(registry.names(), files);
         let on_disk = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/devices"))
@@ -217,6 +263,10 @@ mod tests {
         std::fs::write(dir.path().join("b.toml"), format!("speed = 3\n{IDEAL}")).expect("write");
         let e = fail(dir.path());
         assert!(e.contains("b.toml:1:") && e.contains("speed"), "{e}");
+        let taken = IDEAL.replace("name = \"ideal-6dof\"", "name = \"replay\"");
+        std::fs::write(dir.path().join("b.toml"), taken).expect("write");
+        let e = fail(dir.path());
+        assert!(e.contains("b.toml") && e.contains("another name"), "{e}");
         std::fs::write(dir.path().join("b.toml"), [0xff, 0xfe]).expect("write");
         assert!(fail(dir.path()).contains("b.toml"));
         std::fs::write(dir.path().join("b.toml"), vec![b'#'; MAX_FILE as usize + 1]).expect("write");
@@ -224,6 +274,27 @@ mod tests {
         std::fs::remove_file(dir.path().join("b.toml")).expect("remove");
         std::fs::create_dir(dir.path().join("b.toml")).expect("mkdir");
         assert!(fail(dir.path()).contains("regular file"));
+    }
+
+    #[test]
+    fn a_recording_is_opened_with_the_profile_of_what_was_recorded() {
+        let registry = Registry::builtin();
+        let open = |device: &str| {
+            let pose = Some(crate::geometry::pose::Pose::identity());
+            let moment = Moment { time_ns: 0, pose, buttons: 0, lost: 0 };
+            let track = Track::new(device, "runs/a.mcap", [moment]).expect("a track");
+            registry.open(REPLAY, &OpenOptions { replay: Some(Arc::new(track)), ..OpenOptions::default() })
+        };
+        let device = open("novint-falcon").expect("opens");
+        assert_eq!(device.profile().name, "novint-falcon");
+        for unknown in ["omega", REPLAY] {
+            let e = open(unknown).err().expect("refused").to_string();
+            assert!(e.starts_with("runs/a.mcap: ") && e.contains(&format!("'{unknown}'")), "{e}");
+        }
+        let e = registry.open(REPLAY, &OpenOptions::default()).err().expect("refused").to_string();
+        assert!(e.contains("device.recording"), "{e}");
+        assert!(registry.knows(REPLAY).is_ok() && registry.knows("ideal-6dof").is_ok());
+        assert!(registry.knows("omega").is_err() && registry.profile(REPLAY).is_err());
     }
 
     #[test]

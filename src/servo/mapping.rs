@@ -121,6 +121,13 @@ impl Mapping {
         ToolState { pose, twist, lever }
     }
 
+    /// Where the device is when the tool is here: the inverse of [`tool`](Self::tool) while the clutch does not hold.
+    pub fn device(&self, at: &Pose, tool: &Pose) -> Pose {
+        let local = self.frame.inverse() * (at * tool.inverse());
+        let p = (local.translation.vector - self.offset) / self.scale;
+        Pose::from_parts(p.into(), local.rotation * self.turn.inverse())
+    }
+
     /// A wrench about the tool's origin (scene axes, scene metres) as the device's tool point feels it.
     pub fn wrench(&self, wrench: &Wrench, lever: &Vec3) -> Wrench {
         let back = self.frame.rotation.inverse();
@@ -178,6 +185,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_device_is_found_back_from_the_tool(
+            frame in pose(), device in pose(), tool in pose(), scale in 0.1..10.0f64, to in vector(), from in pose()
+        ) {
+            let mut m = mapping(frame, scale);
+            m.clutch(true, &from);
+            m.clutch(false, &device);
+            m.recentre(&to.into(), &device);
+            let at = m.tool(&device, &Twist::ZERO, &tool).pose;
+            prop_assert!(difference(&m.device(&at, &tool), &device).norm() < 1e-9);
+            // Where nothing is mapped, nothing is changed in the last bit either.
+            let plain = Mapping::default();
+            let same = plain.device(&plain.tool(&device, &Twist::ZERO, &Pose::identity()).pose, &Pose::identity());
+            prop_assert_eq!(same, device);
+        }
+
         #[test]
         fn power_at_the_device_is_the_scenes_over_the_scale_squared(
             frame in pose(), device in pose(), tool in pose(), scale in 0.1..10.0f64,

@@ -50,5 +50,13 @@ fn keys_that_say_nothing_for_the_device_are_refused() {
             "device.firmware",
         );
     }
+    let absent = dir.path().join("absent.mcap");
+    refused("name = 'replay'", "device.recording");
+    refused(&format!("name = 'replay'\nrecording = {absent:?}"), "absent.mcap");
+    refused("recording = 'run.mcap'", "device.recording");
+    for key in ["driver = 'attached'", "serial = '1'", "firmware = 'f'", "hand = 'h'", "probe = 'p'"] {
+        let name = format!("device.{}", key.split(' ').next().expect("a key"));
+        refused(&format!("name = 'replay'\nrecording = 'run.mcap'\n{key}"), &name);
+    }
     refused("driver = 'real'", "neither");
 }

@@ -17,6 +17,7 @@ const REAL_TIME: &[&str] = &[
     "contact/vps/query.rs",
     "contact/vps/side.rs",
     "device/io/front.rs",
+    "device/replay/player.rs",
     "haptics/coupling.rs",
     "haptics/guard.rs",
     "servo/adopt.rs",
