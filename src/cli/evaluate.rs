@@ -213,9 +213,10 @@ impl Pair {
                 let tree = SphereTree::build(shell_of, &IstParams::spheres(args.spheres), &bar);
                 bar.finish();
                 let tree = tree.with_context(|| format!("{}: spheres", path.name))?;
-                memory_bytes += tree.memory_bytes();
+                memory_bytes += tree.memory_bytes() + tree.surface_bytes() as usize;
                 let spheres = tree.spheres;
                 let solid = Solid::new(field_of, field, &|| false).context("the solid was not built")?;
+                memory_bytes += solid.surface_bytes() as usize;
                 (ToolShape::Spheres(Arc::new(tree)), ObjectShape::Solid(Arc::new(solid)), spheres)
             }
         };

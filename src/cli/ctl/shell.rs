@@ -1,6 +1,6 @@
 //! `ctl shell`: many commands, one session.
 
-use super::{Args, Command, Manner, execute};
+use super::{Command, Manner, execute};
 use crate::cli::{exit, numbers, out};
 use crate::control::client::{Client, ClientError};
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -11,14 +11,17 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "", no_binary_name = true, disable_version_flag = true)]
 struct Line {
-    #[command(flatten)]
-    args: Args,
+    /// Print the answer as JSON
+    #[arg(long, global = true)]
+    json: bool,
+    /// What to do
+    #[command(subcommand)]
+    command: Command,
 }
 
 pub(super) fn run(mut client: Client, json: bool) -> anyhow::Result<ExitCode> {
     let stdin = std::io::stdin();
     let prompt = stdin.is_terminal();
-    let manner = Manner { json, keep: false };
     let mut failed = false;
     if prompt {
         out::note("what this session creates goes with it; `help` lists the commands, `quit` ends");
@@ -37,13 +40,16 @@ pub(super) fn run(mut client: Client, json: bool) -> anyhow::Result<ExitCode> {
             break;
         }
         let done = words(line).and_then(|w| Ok(parse(w)?));
-        let result = done.and_then(|l| match l.args.command {
-            Command::Shell => anyhow::bail!("a shell runs already"),
-            Command::Takeover(_) => {
-                let answer = client.call("takeover", serde_json::json!({}))?;
-                super::show::answer(&answer, json)
+        let result = done.and_then(|l| {
+            let manner = Manner { json: json || l.json, keep: false };
+            match l.command {
+                Command::Shell => anyhow::bail!("a shell runs already"),
+                Command::Takeover(_) => {
+                    let answer = client.call("takeover", serde_json::json!({}))?;
+                    super::show::answer(&answer, manner.json)
+                }
+                command => execute(&mut client, &manner, command),
             }
-            command => execute(&mut client, &manner, command),
         });
         if let Err(e) = result {
             // `help` comes as an error of the parser.
@@ -62,8 +68,12 @@ pub(super) fn run(mut client: Client, json: bool) -> anyhow::Result<ExitCode> {
     Ok(if failed && !prompt { exit::FAILED } else { exit::OK })
 }
 
+fn grammar() -> clap::Command {
+    numbers::negative(Line::command()).mut_subcommand("shell", |shell| shell.hide(true))
+}
+
 fn parse(words: Vec<String>) -> Result<Line, clap::Error> {
-    Line::from_arg_matches(&numbers::negative(Line::command()).try_get_matches_from(words)?)
+    Line::from_arg_matches(&grammar().try_get_matches_from(words)?)
 }
 
 /// Splits at blanks; quotes keep them.
@@ -108,12 +118,24 @@ mod tests {
         assert!(words("load 'a").is_err());
     }
 
+    /// What help names can be said: a shell has its socket and its patience already, and starts no other shell.
+    #[test]
+    fn help_names_only_what_a_line_may_say() {
+        let help = parse(vec!["help".into()]).expect_err("help").to_string();
+        assert!(help.contains("takeover") && help.contains("recentre"), "{help}");
+        for not in ["--socket", "--timeout", "shell  "] {
+            assert!(!help.contains(not), "{not} in\n{help}");
+        }
+        assert!(parse(vec!["status".into(), "--socket".into(), "x".into()]).is_err());
+        assert!(parse(vec!["status".into(), "--json".into()]).expect("parses").json);
+    }
+
     #[test]
     fn the_lines_of_a_shell_are_commands() {
-        Line::command().debug_assert();
+        grammar().debug_assert();
         let l = |text| parse(words(text).expect("splits"));
-        assert!(matches!(l("move b --at -0.1,0,0").expect("parses").args.command, Command::Move(_)));
-        assert!(matches!(l("limits --force -1").expect("a number").args.command, Command::Limits(_)));
+        assert!(matches!(l("move b --at -0.1,0,0").expect("parses").command, Command::Move(_)));
+        assert!(matches!(l("limits --force -1").expect("a number").command, Command::Limits(_)));
         assert!(l("move b --at nan,0,0").is_err_and(|e| e.to_string().contains("finite")));
     }
 }

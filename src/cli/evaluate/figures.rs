@@ -19,7 +19,7 @@ pub struct Figures {
     pub elements: usize,
     /// Time to build both structures, s.
     pub build_s: f64,
-    /// Memory of both structures, bytes.
+    /// Memory of both structures: points or spheres, field, and the closest-point trees that spheres need, bytes.
     pub memory_bytes: usize,
     /// Poses queried.
     pub queries: usize,
