@@ -49,6 +49,7 @@ pub fn checks(root: &Root, fifo: &FifoAttempt, registry: &Registry, wanted: &[St
         kernel::preemption(root),
         cpu::affinity(root),
         cpu::isolation(root),
+        kernel::fair_server(root, cpu::servo_cpu(root)),
         cpu::governor(root),
         cpu::dma_latency(root),
         cpu::throttling(root),

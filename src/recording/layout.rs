@@ -217,7 +217,7 @@ pub fn encoded_len() -> usize {
 layout! {
     tick: u64 = "tick number",
     planned_ns: u64 = "planned start on the servo clock, ns",
-    wake_ns: i64 = "actual minus planned start, ns",
+    wake_ns: i64 = "how late the thread woke, whole skipped periods that it slept through included, ns",
     compute_ns: u64 = "read to end of write, ns (0 on the virtual clock)",
     skipped: u32 = "periods skipped just before this tick",
     generation: u64 = "generation of the scene felt",

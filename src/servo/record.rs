@@ -166,7 +166,8 @@ pub struct TickRecord {
     pub tick: u64,
     /// Planned start on the servo clock, ns.
     pub planned_ns: u64,
-    /// Actual start minus planned start, ns.
+    /// How late the thread woke, ns: start minus planned start, or minus that of the first of the skipped periods where it slept
+    /// through them (a period missed because the tick before took too long is no late wake-up).
     pub wake_ns: i64,
     /// Time from the read to the end of the write, ns (0 on the virtual clock).
     pub compute_ns: u64,

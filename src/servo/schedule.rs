@@ -18,6 +18,8 @@
 pub struct Plan {
     /// Planned start, ns on the servo's clock.
     pub planned_ns: u64,
+    /// What lateness counts from, ns: the planned start, or that of the first skipped period where the thread slept through it.
+    pub due_ns: u64,
     /// Periods skipped just before it.
     pub skipped: u32,
 }
@@ -52,6 +54,8 @@ pub struct Schedule {
     /// Late ticks in the present and the previous second, and where the present one began.
     window: (u32, u32, u64),
     last_ns: Option<u64>,
+    /// When the last tick had ended.
+    ended_ns: u64,
 }
 
 impl Schedule {
@@ -66,7 +70,13 @@ impl Schedule {
             max_gap_ns,
             window: (0, 0, start_ns),
             last_ns: None,
+            ended_ns: 0,
         }
+    }
+
+    /// A tick has ended: periods that began before were missed by a long tick, not by a late wake-up.
+    pub fn ended(&mut self, now_ns: u64) {
+        self.ended_ns = now_ns;
     }
 
     /// When the next tick is due, ns.
@@ -79,8 +89,9 @@ impl Schedule {
     pub fn wake(&mut self, now_ns: u64) -> (Plan, Lateness) {
         let behind = now_ns.saturating_sub(self.next_ns) / self.period_ns;
         let planned_ns = self.next_ns + behind * self.period_ns;
+        let due_ns = if self.ended_ns <= self.next_ns { self.next_ns } else { planned_ns };
         self.next_ns = planned_ns + self.period_ns;
-        let plan = Plan { planned_ns, skipped: u32::try_from(behind).unwrap_or(u32::MAX) };
+        let plan = Plan { planned_ns, due_ns, skipped: u32::try_from(behind).unwrap_or(u32::MAX) };
         (plan, self.judge(now_ns, behind > 0))
     }
 
@@ -143,7 +154,8 @@ mod tests {
         for k in 0..2000 {
             assert_eq!(s.due_ns(), (5 + k) * MS);
             let (plan, late) = s.wake((5 + k) * MS + 60_000);
-            assert_eq!(plan, Plan { planned_ns: (5 + k) * MS, skipped: 0 });
+            let planned_ns = (5 + k) * MS;
+            assert_eq!(plan, Plan { planned_ns, due_ns: planned_ns, skipped: 0 });
             assert_eq!(late, Lateness::InTime);
         }
     }
@@ -178,8 +190,20 @@ mod tests {
     fn whole_periods_are_skipped_and_the_phase_stays() {
         let mut s = schedule();
         let (plan, late) = s.wake(8 * MS + 300_000);
-        assert_eq!((plan, late), (Plan { planned_ns: 8 * MS, skipped: 3 }, Lateness::Late));
+        assert_eq!((plan.planned_ns, plan.skipped, late), (8 * MS, 3, Lateness::Late));
         assert_eq!(s.due_ns(), 9 * MS);
+    }
+
+    /// A thread that slept through three periods woke 3.3 ms late; one that was still busy when they began did not wake late.
+    #[test]
+    fn a_late_wake_up_is_told_from_a_long_tick() {
+        let mut s = schedule();
+        s.ended(4 * MS);
+        assert_eq!(s.wake(8 * MS + 300_000).0.due_ns, 5 * MS);
+        s.ended(11 * MS + 200_000);
+        assert_eq!(s.wake(11 * MS + 200_000).0.due_ns, 11 * MS);
+        s.ended(11 * MS + 300_000);
+        assert_eq!(s.wake(12 * MS + 10_000).0.due_ns, 12 * MS);
     }
 
     #[test]

@@ -292,7 +292,7 @@ impl Servo {
         TickRecord {
             tick: self.tick - 1,
             planned_ns: plan.planned_ns,
-            wake_ns: start.saturating_sub(plan.planned_ns) as i64,
+            wake_ns: start.saturating_sub(plan.due_ns) as i64,
             compute_ns: end.saturating_sub(start),
             skipped: plan.skipped,
             generation: adopted.generation,

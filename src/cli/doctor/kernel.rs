@@ -69,6 +69,45 @@ pub fn rt_runtime(root: &Root) -> Check {
     }
 }
 
+/// First kernel whose scheduler has a deadline server for ordinary threads: (major, minor).
+const FIRST_WITH_SERVER: (u32, u32) = (6, 12);
+
+/// The scheduler's "fair server", a deadline entity on every CPU that lets ordinary threads run before SCHED_FIFO ones for up
+/// to 50 ms of each second (Linux 6.12, kernel/sched/deadline.c). Where ordinary threads keep the servo's CPU busy it wakes the
+/// servo milliseconds late about once a second, though nobody starves.
+pub fn fair_server(root: &Root, servo: Option<usize>) -> Check {
+    let name = "fair server";
+    let release = root.read("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map_while(|n| n.parse::<u32>().ok());
+    let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else {
+        return Check::unknown(name, "no kernel version to read");
+    };
+    if (major, minor) < FIRST_WITH_SERVER {
+        return Check::ok(name, format!("kernel {release} has none"));
+    }
+    let Some(cpu) = servo else { return Check::unknown(name, "/proc does not tell the servo's CPU") };
+    let isolated = root.read("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    if super::check::cpu_list(&isolated).contains(&(cpu as u32)) {
+        return Check::ok(name, format!("CPU {cpu} is isolated: there is nobody for it to serve"));
+    }
+    let dir = format!("/sys/kernel/debug/sched/fair_server/cpu{cpu}");
+    let get = |key: &str| root.read(&format!("{dir}/{key}")).and_then(|t| t.parse::<u64>().ok());
+    let what = match (get("runtime"), get("period")) {
+        (Some(0), _) => return Check::ok(name, format!("switched off on CPU {cpu}")),
+        (Some(runtime), Some(period)) => {
+            format!("for {} ms of each {} ms", runtime / 1_000_000, period / 1_000_000)
+        }
+        _ => format!("for up to 50 ms of each second (the default of kernel {release})"),
+    };
+    Check::degraded(
+        name,
+        format!(
+            "ordinary threads on CPU {cpu} may run before the servo {what}: single wake-ups come milliseconds late"
+        ),
+        format!("isolate the CPU (see above), or after each boot: echo 0 | sudo tee {dir}/runtime"),
+    )
+}
+
 /// PREEMPT_RT.
 pub fn preemption(root: &Root) -> Check {
     let name = "PREEMPT_RT";
@@ -84,4 +123,50 @@ pub fn preemption(root: &Root) -> Check {
         format!("the kernel is {}: some wake-ups come milliseconds late", kind.unwrap_or("not preemptible")),
         "sudo apt-get install linux-image-rt-amd64 (Debian; Ubuntu: sudo pro enable realtime-kernel), reboot",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::Status;
+    use super::*;
+
+    #[test]
+    fn the_fair_server_is_told_where_it_can_run_before_the_servo() {
+        const DIR: &str = "sys/kernel/debug/sched/fair_server/cpu1";
+        let on = |release: &str, isolated: &str, runtime: Option<&str>| {
+            let dir = tempfile::tempdir().expect("a directory");
+            let put = |path: &str, text: &str| {
+                let path = dir.path().join(path);
+                std::fs::create_dir_all(path.parent().expect("below")).expect("made");
+                std::fs::write(path, text).expect("written");
+            };
+            put("proc/sys/kernel/osrelease", release);
+            put("sys/devices/system/cpu/isolated", isolated);
+            if let Some(runtime) = runtime {
+                put(&format!("{DIR}/runtime"), runtime);
+                put(&format!("{DIR}/period"), "1000000000\n");
+            }
+            fair_server(&Root::new(dir.path()), Some(1))
+        };
+        for (release, isolated, runtime) in [
+            ("6.11.9-amd64\n", "\n", None),
+            ("5.15.0\n", "\n", None),
+            ("6.18.44\n", "1\n", None),
+            ("7.0.1-rc1\n", "\n", Some("0\n")),
+        ] {
+            let check = on(release, isolated, runtime);
+            assert_eq!(check.status, Status::Ok, "{check:?}");
+        }
+        for (release, runtime, why) in [
+            ("6.12.0-rt\n", None, "up to 50 ms of each second"),
+            ("7.0.1-rc1\n", None, "kernel 7.0.1-rc1"),
+            ("6.18.44\n", Some("25000000\n"), "25 ms of each 1000 ms"),
+        ] {
+            let check = on(release, "0\n", runtime);
+            assert_eq!(check.status, Status::Degraded, "{check:?}");
+            assert!(check.why.contains(why), "{check:?}");
+            assert!(check.cure.is_some_and(|c| c.contains(&format!("echo 0 | sudo tee /{DIR}/runtime"))));
+        }
+        assert_eq!(on("strange\n", "\n", None).status, Status::Unknown);
+    }
 }
