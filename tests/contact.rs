@@ -7,6 +7,8 @@
 mod bounce;
 #[path = "contact/impact.rs"]
 mod impact;
+#[path = "contact/kept.rs"]
+mod kept;
 #[path = "contact/law.rs"]
 mod law;
 #[path = "contact/manifold.rs"]

@@ -31,6 +31,8 @@ mod stability;
 mod stream;
 #[path = "servo/thread.rs"]
 mod thread;
+#[path = "servo/walls.rs"]
+mod walls;
 #[path = "servo/world.rs"]
 mod world;
 

@@ -4,6 +4,7 @@
 //! real-time safe: no allocation, no lock, no system call; all scratch memory lives in [`QueryState`].
 
 pub mod ist;
+pub mod kept;
 pub mod share;
 pub mod sphere;
 pub mod stiffness;
@@ -156,12 +157,22 @@ pub struct QueryState {
     pub touching: bool,
     /// Sphere trees: triangles of tool and object that were closest, each plus one; 0 = none known.
     pub closest: [u32; 2],
+    /// Balls and point shells: the side of a wall from which the tool came. Off by default.
+    pub kept: kept::Kept,
 }
 
 impl QueryState {
-    /// Back to the beginning. Real-time safe.
+    /// A state of queries that follow each other tick by tick, so that sides are kept. Real-time safe.
+    pub fn following() -> Self {
+        let mut state = Self::default();
+        state.kept.follow();
+        state
+    }
+
+    /// Back to the beginning; whether sides are kept stays. Real-time safe.
     pub fn forget(&mut self) {
-        *self = Self::default();
+        self.kept.interrupt();
+        *self = Self { kept: self.kept, ..Self::default() };
     }
 }
 
@@ -247,6 +258,12 @@ pub fn query(q: &Query<'_>, budget: Budget<'_>, state: &mut QueryState) -> Conta
     if !sound {
         return Contact { complete: false, ..Contact::none(None) };
     }
+    let mut contact = answer(q, budget, state);
+    state.kept.keep(q, budget, &mut contact);
+    contact
+}
+
+fn answer(q: &Query<'_>, budget: Budget<'_>, state: &mut QueryState) -> Contact {
     match (q.tool, q.object) {
         (ToolShape::Sphere { radius }, object) => sphere::query(q, *radius, object.field()),
         (ToolShape::Both(shell, _), ObjectShape::Field(field)) => vps::query(q, shell, field, budget, state),

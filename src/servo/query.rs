@@ -56,6 +56,8 @@ pub struct World<'a> {
     pub fade: f64,
     /// Time over which a stopped object fades out, s.
     pub release: f64,
+    /// The hand is held by force: it cannot have gone through a wall on purpose.
+    pub keep: bool,
 }
 
 /// What the tool feels.
@@ -165,7 +167,7 @@ impl Default for Queries {
         };
         Self {
             slots: vec![slot; MAX_OBJECTS].into(),
-            memories: vec![Memory { id: 0, incarnation: 0, state: QueryState::default() }; MEMORIES].into(),
+            memories: vec![Memory { id: 0, incarnation: 0, state: QueryState::following() }; MEMORIES].into(),
             near: vec![0; MAX_OBJECTS].into(),
             needs: vec![0; MAX_OBJECTS].into(),
             last: vec![0; MAX_OBJECTS].into(),
@@ -262,14 +264,17 @@ impl Queries {
             object_twist: &played.twist,
             material: &object.material,
         };
+        let recent = slot.tick + 1 == world.tick;
+        let changed = played.jumped || world.since.is_some_and(|g| world.snapshot.broad.changed(index) > g);
+        if changed || !recent || !world.keep {
+            memory.state.kept.interrupt();
+        }
         let budget = Budget { units, deadline: world.deadline };
         let c = contact::query(&query, budget, &mut memory.state);
 
         let relative = relative(world.tool, &played);
         let damping = coupling::damping(world.tau, &c.stiffness, &relative, &c.wrench);
         let whole = c.wrench + damping;
-        let recent = slot.tick + 1 == world.tick;
-        let changed = played.jumped || world.since.is_some_and(|g| world.snapshot.broad.changed(index) > g);
         if changed && c.felt() {
             let felt = if recent { slot.felt } else { Wrench::ZERO };
             let most = if same && slot.pose == played.pose { MAX_GAIN } else { 1.0 };

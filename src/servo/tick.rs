@@ -179,6 +179,7 @@ impl Servo {
             tau: self.tau,
             fade: config.fade,
             release: config.ramp_down,
+            keep: self.arming.gain() > 0.0,
         })
     }
 

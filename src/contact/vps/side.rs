@@ -17,6 +17,7 @@
     )
 )]
 
+use super::PointShell;
 use super::query::{Impact, place_of};
 use crate::contact::{Contact, Query, ToolShape};
 use crate::geometry::field::Field;
@@ -56,6 +57,37 @@ impl Side {
         self.out
     }
 
+    /// Of a point (object's frame) beside a surface, in front of it or behind: the way out is away from the object there. `None`
+    /// where the field knows no way. Real-time safe.
+    pub(crate) fn beside(id: u32, x: &Point, field: &Field) -> Option<Self> {
+        let (depth, gradient) = field.depth_gradient(x);
+        let out = (-gradient).try_normalize(0.1)?;
+        Some(Self { id, anchor: x + out * depth, out })
+    }
+
+    /// True, and the surface taken from the field at once, where the field at `x` pushes the point out on its side anyway.
+    /// Real-time safe.
+    pub(crate) fn is_pushed_back(&mut self, field: &Field, x: &Point) -> bool {
+        let (depth, gradient) = field.locate(x);
+        let out = -gradient;
+        let pushed = depth > 0.0 && out.dot(&self.out) > TURNS;
+        if let Some(out) = out.try_normalize(TURNS).filter(|_| pushed) {
+            *self = Self { anchor: x + out * depth, out, ..*self };
+            return true;
+        }
+        false
+    }
+
+    /// Where the held point is in the tool's frame: that of a shell, or of a ball its centre. Real-time safe.
+    pub(crate) fn place(&self, shell: Option<&PointShell>) -> Option<Point> {
+        shell.map_or(Some(Point::origin()), |s| place_of(s, self.id))
+    }
+
+    /// How far the point `x` is behind the surface, along the way out, m. Real-time safe.
+    pub(crate) fn behind(&self, x: &Point) -> f64 {
+        (self.anchor - x).dot(&self.out)
+    }
+
     /// Adds to `contact`, the answer to the same query, what its force lacks of a spring that pulls the point back to the
     /// surface: `stiffness` (N/m) times the way, with the material's damping (N·s/m) while it goes farther, which never
     /// exceeds the spring. So the force starts from nothing at the impact, grows whatever the field says, and
@@ -68,32 +100,43 @@ impl Side {
         if !pose_is_finite(&relative) {
             return false;
         }
-        let Some(place) = place_of(shell, self.id) else { return false };
+        let Some(place) = self.place(Some(shell)) else { return false };
         let x = relative * place;
         if !self.follow(q.object.field(), &x) {
             return false;
         }
-        let behind = (self.anchor - x).dot(&self.out);
-        let out = q.object_pose.rotation * self.out;
-        let lever = q.tool_pose.rotation * place.coords;
-        let sound = |v: f64| if v.is_finite() && v > 0.0 { v } else { 0.0 };
-        let stiffness = sound(q.material.stiffness);
-        let spring = stiffness * behind;
-        let receding = -q.relative_twist().at(&lever).dot(&out);
-        let wanted = spring + (sound(q.material.damping) * receding).clamp(0.0, spring);
-        let lacks = (wanted - contact.wrench.force.dot(&out)).max(0.0);
-        contact.wrench += Wrench::from_force_at(out * lacks, &lever);
-        let turning = lever.cross(&out);
-        let row = Vector6::new(out.x, out.y, out.z, turning.x, turning.y, turning.z);
-        contact.stiffness += row * row.transpose() * stiffness;
-        contact.touching = true;
+        let behind = self.behind(&x);
+        self.pull(q, contact, &place, sound(q.material.stiffness) * behind, 1.0);
         contact.depth = contact.depth.max(behind);
-        contact.distance = Some(0.0);
         true
     }
 
+    /// Adds `weight` of what the contact's force along the way out lacks of `spring` (N) and its damping, at the point `place`
+    /// of the tool. Real-time safe.
+    pub(crate) fn pull(&self, q: &Query<'_>, contact: &mut Contact, place: &Point, spring: f64, weight: f64) {
+        let out = q.object_pose.rotation * self.out;
+        let lever = q.tool_pose.rotation * place.coords;
+        let receding = -q.relative_twist().at(&lever).dot(&out);
+        let wanted = spring + (sound(q.material.damping) * receding).clamp(0.0, spring);
+        let lacks = (wanted - contact.wrench.force.dot(&out)).max(0.0) * weight;
+        if lacks > 0.0 {
+            contact.wrench += Wrench::from_force_at(out * lacks, &lever);
+            let (k, turning) = (&mut contact.stiffness, lever.cross(&out));
+            // The spring stands in for what the field does along the way out: that part of the stiffness goes.
+            let along: Vector6<f64> = k.fixed_view::<6, 3>(0, 0) * out;
+            let own = along.fixed_rows::<3>(0).dot(&out);
+            if own > 0.0 {
+                *k -= along * along.transpose() * (weight / own);
+            }
+            let row = Vector6::new(out.x, out.y, out.z, turning.x, turning.y, turning.z);
+            *k += row * row.transpose() * (sound(q.material.stiffness) * weight);
+        }
+        contact.touching = true;
+        contact.distance = Some(0.0);
+    }
+
     /// Moves the anchor to where the surface is beside the point `x`. False once `x` is before the surface, or there is none.
-    fn follow(&mut self, field: &Field, x: &Point) -> bool {
+    pub(crate) fn follow(&mut self, field: &Field, x: &Point) -> bool {
         let behind = (self.anchor - x).dot(&self.out);
         let step = field.cell / f64::from(STEPS);
         let steps = (2.0 * WINDOW) as u32 * STEPS;
@@ -116,4 +159,8 @@ impl Side {
         }
         false
     }
+}
+
+fn sound(v: f64) -> f64 {
+    if v.is_finite() { v.max(0.0) } else { 0.0 }
 }
