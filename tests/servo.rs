@@ -7,6 +7,8 @@ mod attached;
 mod crash;
 #[path = "servo/device.rs"]
 mod device;
+#[path = "servo/energy.rs"]
+mod energy;
 #[path = "servo/fade.rs"]
 mod fade;
 #[path = "servo/faults.rs"]

@@ -63,6 +63,7 @@ fn table(profiles: &[&Profile]) -> String {
         "TORQUE N·m",
         "K N/m",
         "B N·s/m",
+        "CERTIFIED N/m",
         "WORKSPACE mm",
         "HOLDS TORQUE",
         "CALIBRATION",
@@ -77,22 +78,37 @@ fn table(profiles: &[&Profile]) -> String {
             if p.max_torque > 0.0 { format!("{}", p.max_torque) } else { "-".into() },
             format!("{}", p.max_stiffness),
             format!("{}", p.max_damping),
+            certified(p),
             workspace(&p.workspace),
             hold(p),
             calibration(p).into(),
             driver(&p.name).unwrap_or("-").into(),
         ]);
     }
-    for column in 3..7 {
+    for column in 3..8 {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     let text = table.lines().map(|l| l.trim_end().to_string()).collect::<Vec<_>>().join("\n");
     format!(
-        "{text}\n\nEach is simulated unless the configuration says device.driver = \"attached\", which needs a driver.\n\
+        "{text}\n\nCERTIFIED: what limits.energy = \"certified\" lets be felt without and beyond the device's friction; \
+         - = nothing is certified, so nothing is bounded.\n\
+         Each is simulated unless the configuration says device.driver = \"attached\", which needs a driver.\n\
          The device \"{REPLAY}\" plays a recording of any of them back (device.recording)."
     )
+}
+
+/// Period of the servo, s.
+const PERIOD: f64 = 1e-3;
+
+/// Stiffness that the certified friction covers.
+fn certified(p: &Profile) -> String {
+    match p.covered(PERIOD) {
+        None => "-".into(),
+        Some(c) if c.friction > 0.0 => format!("{:.0} + {:.3} N", c.stiffness, c.friction),
+        Some(c) => format!("{:.0}", c.stiffness),
+    }
 }
 
 /// The driver for the real device of a profile.
@@ -188,6 +204,9 @@ fn to_json(p: &Profile, with_sources: bool) -> Value {
         "max_rot_damping": p.max_rot_damping,
         "max_velocity": p.max_velocity,
         "max_angular_velocity": p.max_angular_velocity,
+        "certified": p.covered(PERIOD).map(|c| {
+            json!({ "damping": c.damping, "friction": c.friction, "stiffness": c.stiffness })
+        }),
         "workspace": shape,
         "workspace_radius": p.workspace_radius,
         "torque_hold": p.torque_hold,
@@ -248,8 +267,10 @@ mod tests {
         let registry = Registry::builtin();
         let ideal = to_json(&registry.profile("ideal-6dof").expect("shipped"), false);
         assert_eq!(ideal["torque_hold"], json!(0.1));
+        assert!(ideal["certified"]["stiffness"].as_f64().is_some_and(|k| (k - 200.0).abs() < 1e-9), "2 b/T");
         let falcon = to_json(&registry.profile("novint-falcon").expect("shipped"), true);
         assert_eq!((&falcon["torque_hold"], &falcon["max_force"]), (&Value::Null, &json!(8.0)));
+        assert_eq!(falcon["certified"], Value::Null, "its friction is guessed");
         assert!(falcon["sources"]["delta.a"].as_str().is_some_and(|s| s.contains("libnifalcon")));
     }
 

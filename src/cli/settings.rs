@@ -1,6 +1,7 @@
 //! From the configuration file to the settings of the servo.
 
-use crate::config::Config;
+use crate::config::{Config, Energy};
+use crate::haptics::guard::energy::EnergyGuard;
 use crate::servo::handle::ServoConfig;
 
 /// The servo's settings. The budget is that of the configuration, 0 where it asks for a calibration, which the
@@ -17,6 +18,11 @@ pub fn servo(config: &Config) -> ServoConfig {
         workspace_factor: l.workspace_factor,
         slew_force: l.slew_n_s,
         slew_torque: l.slew_nm_s,
+        energy: match l.energy {
+            Energy::Off => EnergyGuard::Off,
+            Energy::Observe => EnergyGuard::Observe,
+            Energy::Certified => EnergyGuard::Certified,
+        },
         gate_force: a.small_force_n,
         gate_torque: a.small_torque_nm,
         gate_ticks: a.ticks,

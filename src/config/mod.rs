@@ -3,13 +3,15 @@
 //! `config/hapticd.toml` documents every key; a test holds it and the defaults together. [`source`] is the
 //! reader underneath, which scene files use too.
 
+mod limits;
 pub mod places;
 mod sections;
 pub mod source;
 #[cfg(test)]
 mod tests;
 
-pub use sections::{Arming, Cache, Control, Core, Device, Driver, Limits, Recordings, Scene, Servo};
+pub use limits::{Energy, Limits};
+pub use sections::{Arming, Cache, Control, Core, Device, Driver, Recordings, Scene, Servo};
 pub use source::SourceError;
 
 use source::{Source, Table};

@@ -55,6 +55,7 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[servo]\npriority = -1\n", 2, "servo.priority", "-1 is outside 0 to 255"),
     ("[servo]\ncore = 'second'\n", 2, "servo.core", "neither \"auto\" nor the number of a CPU"),
     ("[servo]\ncore = 4000\n", 2, "servo.core", "outside 0 to 1023"),
+    ("[limits]\nenergy = 'on'\n", 2, "limits.energy", "\"certified\""),
     ("[limits]\nforce_n = nan\n", 2, "limits.force_n", "not a finite number"),
     ("[limits]\nforce_n = 1e999\n", 2, "limits.force_n", "finite"),
     ("[limits]\nforce_n = -1.0\n", 2, "limits.force_n", "outside 0.001 to 100"),

@@ -56,7 +56,7 @@ pub fn fault(f: Fault) -> &'static str {
 }
 
 /// Flag bits and their names, ascending.
-pub const FLAGS: [(u32, &str); 11] = [
+pub const FLAGS: [(u32, &str); 12] = [
     (rec::FLAG_INCOMPLETE, "incomplete"),
     (rec::FLAG_DEADLINE, "deadline"),
     (rec::FLAG_SATURATED, "saturated"),
@@ -68,6 +68,7 @@ pub const FLAGS: [(u32, &str); 11] = [
     (rec::FLAG_ADOPTED, "adopted"),
     (rec::FLAG_RETURN_FULL, "return_full"),
     (rec::FLAG_HELD_SAMPLE, "held_sample"),
+    (rec::FLAG_ENERGY_BOUND, "energy_bound"),
 ];
 
 /// The datagram form. `lost` counts records that the telemetry ring dropped so far.
@@ -123,6 +124,8 @@ pub fn to_json(r: &TickRecord) -> StateJson {
         depth: r.depth,
         distance: r.distance.is_finite().then_some(r.distance),
         ramp: r.ramp,
+        energy: r.energy,
+        bound: r.bound,
         compute_ns: r.compute_ns,
         work: r.work,
     }

@@ -7,7 +7,10 @@
 //! y up, z towards the user. A mechanism has its own frame (that of the publication that describes it); the
 //! profile's kinematics maps between the two.
 
+mod certified;
 mod file;
+
+pub use certified::{Certified, Covered};
 
 use crate::device::dynamics::Dynamics;
 use crate::device::kinematics::Kinematics;
@@ -65,6 +68,8 @@ pub struct Profile {
     pub gimbal: Option<Gimbal>,
     /// Masses, friction, stops.
     pub dynamics: Dynamics,
+    /// Friction that the energy guard may count on.
+    pub certified: Certified,
     /// Link between host and device.
     pub transport: Transport,
     /// Key and source of every number in the file, in the file's order.

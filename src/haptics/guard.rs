@@ -1,7 +1,8 @@
 //! The last code before the device: finite check, slew limit, saturation, ramp, and the checks of the device's samples.
 //!
-//! Order: wanted wrench -> ramp -> slew limit -> common-factor saturation. Whatever comes in, what goes out is finite
-//! and within the limits. Everything here is a pure function of its arguments. Real-time safe.
+//! Order: wanted wrench -> ramp -> slew limit -> common-factor saturation ([`output`]) -> energy bound ([`energy`]).
+//! Whatever comes in, what goes out is finite and within the limits. Everything here is a pure function of its arguments.
+//! Real-time safe.
 
 #![cfg_attr(
     not(test),
@@ -16,6 +17,7 @@
     )
 )]
 
+pub mod energy;
 mod limit;
 mod ramp;
 #[cfg(test)]

@@ -215,8 +215,18 @@ pub struct StateJson {
     pub distance: Option<f64>,
     /// Gain of the ramp, 0..=1.
     pub ramp: f64,
+    /// Balance of the energy account, J; 0 without one, and in messages of a daemon that has none.
+    #[serde(default)]
+    pub energy: f64,
+    /// Factor by which the energy bound lowered the force, 0..=1.
+    #[serde(default = "unbounded")]
+    pub bound: f64,
     /// Compute time of the tick, ns.
     pub compute_ns: u64,
     /// Work units of the tick.
     pub work: u32,
+}
+
+fn unbounded() -> f64 {
+    1.0
 }

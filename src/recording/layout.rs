@@ -137,7 +137,7 @@ fn upper_snake(camel: &str) -> String {
 }
 
 /// The bits of `flags` by name.
-pub const FLAGS: [(&str, u32); 11] = [
+pub const FLAGS: [(&str, u32); 12] = [
     ("INCOMPLETE", record::FLAG_INCOMPLETE),
     ("DEADLINE", record::FLAG_DEADLINE),
     ("SATURATED", record::FLAG_SATURATED),
@@ -149,6 +149,7 @@ pub const FLAGS: [(&str, u32); 11] = [
     ("ADOPTED", record::FLAG_ADOPTED),
     ("RETURN_FULL", record::FLAG_RETURN_FULL),
     ("HELD_SAMPLE", record::FLAG_HELD_SAMPLE),
+    ("ENERGY_BOUND", record::FLAG_ENERGY_BOUND),
 ];
 
 macro_rules! layout {
@@ -243,6 +244,8 @@ layout! {
     stiffness: f64 = "largest eigenvalue of the felt stiffness before the cap, N/m",
     cap: f64 = "factor of the stiffness cap, 0..1",
     ramp: f64 = "gain of the arming ramp, 0..1",
+    energy: f64 = "balance of the energy account, J",
+    bound: f64 = "factor of the energy bound, 0..1",
     work: u32 = "work units spent",
     queried: u16 = "objects queried",
     touched: u16 = "objects touched",

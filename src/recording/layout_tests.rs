@@ -34,6 +34,8 @@ fn record_of(bits: u64, n: u64) -> TickRecord {
         stiffness: g,
         cap: f,
         ramp: g,
+        energy: f,
+        bound: g,
         work: n as u32 ^ 1,
         queried: n as u16,
         touched: !(n as u16),

@@ -103,6 +103,7 @@ impl Servo {
                 let cleared = self.arming.clear();
                 if cleared.is_ok() {
                     self.sense.reset();
+                    self.energy.restart(self.tick);
                     self.arming.device(device);
                 }
                 cleared

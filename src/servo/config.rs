@@ -1,5 +1,7 @@
 //! The servo's own settings. They come from the daemon's configuration; a client may lower limits, never raise them.
 
+use crate::haptics::guard::energy::EnergyGuard;
+
 /// Everything that the servo is told once, before it starts. SI units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServoConfig {
@@ -25,6 +27,12 @@ pub struct ServoConfig {
     pub slew_force: f64,
     /// Fastest growth of a torque component, N·m/s.
     pub slew_torque: f64,
+
+    /// What the energy guard does.
+    pub energy: EnergyGuard,
+    /// Damping time of the coupling, s: a contact of stiffness K is damped with this times K. `None` = what the profile
+    /// allows ([`damping_time`](crate::haptics::coupling::damping_time)).
+    pub damping_time: Option<f64>,
 
     /// Arming waits until the wanted force is below this, N.
     pub gate_force: f64,
@@ -73,6 +81,8 @@ impl Default for ServoConfig {
             workspace_factor: 3.0,
             slew_force: 2_000.0,
             slew_torque: 100.0,
+            energy: EnergyGuard::default(),
+            damping_time: None,
             gate_force: 0.2,
             gate_torque: 0.01,
             gate_ticks: 50,
@@ -119,6 +129,9 @@ impl ServoConfig {
         ];
         if let Some((name, value)) = positive.iter().find(|(_, v)| v.is_nan() || *v <= 0.0) {
             return Some(format!("{name} = {value} must be above zero"));
+        }
+        if self.damping_time.is_some_and(|t| !(0.0..=1.0).contains(&t)) {
+            return Some("damping_time must lie in 0..=1 s".into());
         }
         if !(100_000..=10_000_000).contains(&self.period_ns) {
             return Some(format!("period_ns = {} must lie in 100000..=10000000", self.period_ns));

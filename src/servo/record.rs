@@ -219,6 +219,10 @@ pub struct TickRecord {
     pub cap: f64,
     /// Gain of the arming or disarming ramp, 0..=1.
     pub ramp: f64,
+    /// Balance of the energy account, J.
+    pub energy: f64,
+    /// Factor by which the energy bound lowered the force, 0..=1.
+    pub bound: f64,
     /// Work units spent in this tick.
     pub work: u32,
     /// Objects queried.
@@ -251,6 +255,8 @@ pub const FLAG_ADOPTED: u32 = 256;
 pub const FLAG_RETURN_FULL: u32 = 512;
 /// A stale sample was held.
 pub const FLAG_HELD_SAMPLE: u32 = 1024;
+/// The energy bound lowered the force.
+pub const FLAG_ENERGY_BOUND: u32 = 2048;
 
 #[cfg(test)]
 mod tests {

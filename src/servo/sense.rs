@@ -179,13 +179,17 @@ impl Servo {
         match self.sense.watch.sample(&self.sense.limits, &sample.pose, sample.time_ns) {
             Verdict::Use => {
                 self.sense.take(sample, now);
+                self.energy.sample(self.tick, &sample);
                 return true;
             }
             Verdict::Hold => {}
             Verdict::NonFinite => self.arming.fail(Fault::NonFiniteSample),
             Verdict::Jump if self.arming.owned() => self.arming.fail(Fault::PoseJump),
             // Nobody holds the force: the device was moved while nobody looked.
-            Verdict::Jump => self.sense.reset(),
+            Verdict::Jump => {
+                self.sense.reset();
+                self.energy.restart(self.tick);
+            }
         }
         false
     }

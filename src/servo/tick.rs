@@ -20,6 +20,7 @@
 use super::adopt::Adopted;
 use super::arming::Arming;
 use super::clock::Clock;
+use super::energy::Energy;
 use super::handle::ServoEnd;
 use super::mapping::{Mapping, ToolState};
 use super::query::{Queries, Touch, World};
@@ -41,6 +42,7 @@ pub struct Servo {
     pub(super) arming: Arming,
     pub(super) mapping: Mapping,
     pub(super) sense: Sense,
+    pub(super) energy: Energy,
     /// Tool incarnation and offset in force.
     pub(super) tool: Option<(u32, Pose)>,
     queries: Queries,
@@ -63,6 +65,8 @@ struct Command {
     wrench: Wrench,
     rendered: Rendered,
     stiffness: f64,
+    /// Factor of the energy bound.
+    bound: f64,
     gain: f64,
     zero: ZeroReason,
     flags: u32,
@@ -90,11 +94,12 @@ impl Servo {
             arming: Arming::new(end.flags.disarms()),
             mapping: Mapping::default(),
             sense: Sense::new(&config, profile),
+            energy: Energy::new(&config, profile),
             tool: None,
             queries: Queries::default(),
             caps,
             limits,
-            tau: coupling::damping_time(dt, delay, &caps),
+            tau: config.damping_time.unwrap_or_else(|| coupling::damping_time(dt, delay, &caps)),
             gravity: profile.gravity_compensation(&[0.0; 6]) != Wrench::ZERO,
             factor: 1.0,
             last: Wrench::ZERO,
@@ -137,6 +142,7 @@ impl Servo {
         let command = self.command(&sensed, &tool, &touch, dt);
         // 8. Write the device.
         let accepted = self.write(device, clock.now_ns(), command.wrench);
+        self.energy.applied(self.tick, &accepted.applied, touch.felt);
         // 9. One record.
         let record =
             self.record(plan, now, clock.now_ns(), &adopted, &sensed, &tool, &touch, &command, accepted);
@@ -206,8 +212,10 @@ impl Servo {
         };
         let gain = self.arming.step(&situation, config);
         let mut wanted = self.arming.frozen().unwrap_or(rendered.wrench);
+        let mut weight = Wrench::ZERO;
         if self.gravity && self.arming.frozen().is_none() {
-            wanted += self.sense.gravity();
+            weight = self.sense.gravity();
+            wanted += weight;
         }
         let limits = self.limits.lowered(self.arming.lowered.force, self.arming.lowered.torque);
         let mut flags = 0;
@@ -222,6 +230,9 @@ impl Servo {
             }
         };
         let wrench = if self.arming.gain() > 0.0 { wrench } else { Wrench::ZERO };
+        let bounded = self.energy.bound(self.tick, &wrench, &weight.scaled(self.arming.gain()));
+        flags |= flag(bounded.factor < 1.0, FLAG_ENERGY_BOUND);
+        let wrench = bounded.wrench;
         // What stands still beside a stopped object keeps its force: only then is there a reason for none.
         let stopped = touch.stopped && wrench == Wrench::ZERO;
         let zero = self.arming.zero(&situation, touch.felt, stopped);
@@ -230,6 +241,7 @@ impl Servo {
             wrench,
             stiffness: if touch.felt { coupling::translational(&felt.stiffness) } else { 0.0 },
             rendered,
+            bound: bounded.factor,
             gain: self.arming.gain(),
             zero: if stopping { ZeroReason::Shutdown } else { zero },
             flags,
@@ -319,6 +331,8 @@ impl Servo {
             stiffness: command.stiffness,
             cap: command.rendered.factor,
             ramp: if failed { 0.0 } else { command.gain },
+            energy: self.energy.balance(),
+            bound: command.bound,
             work: touch.work,
             queried: touch.queried,
             touched: touch.touched,

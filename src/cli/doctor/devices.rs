@@ -30,7 +30,25 @@ pub fn checks(root: &Root, registry: &Registry, wanted: &[String]) -> Vec<Check>
     names.sort();
     names.dedup();
     out.extend(torque_hold(root, registry, &names));
+    out.extend(names.iter().filter_map(|name| energy(registry, name)));
     out
+}
+
+/// What `limits.energy = "certified"` would let be felt. Not a fault of the machine: neither answer needs a cure.
+fn energy(registry: &Registry, device: &str) -> Option<Check> {
+    let profile = registry.profile(device).ok().filter(|p| p.max_force > 0.0)?;
+    let name = format!("energy bound {device}");
+    Some(Check::ok(
+        &name,
+        match profile.covered(1e-3) {
+            Some(c) => format!(
+                "limits.energy = \"certified\" lets {:.0} N/m be felt, and {:.3} N beyond; without it {:.0} N/m",
+                c.stiffness, c.friction, profile.max_stiffness
+            ),
+            None => "not certifiable: the profile certifies no friction of the device, so nothing is bounded"
+                .into(),
+        },
+    ))
 }
 
 fn attached(root: &Root) -> Vec<Found> {

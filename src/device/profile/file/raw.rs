@@ -29,6 +29,7 @@ pub(super) struct Raw {
     pub(super) gimbal: Option<RawGimbal>,
     pub(super) inertia: RawInertia,
     pub(super) friction: RawFriction,
+    pub(super) certified: Option<RawCertified>,
     pub(super) stops: Stops,
     pub(super) housing: Option<RawHousing>,
     pub(super) transport: RawTransport,
@@ -164,6 +165,15 @@ pub(super) struct RawFriction {
     pub(super) coulomb: Sourced<[f64; 3]>,
     pub(super) stiction: Sourced<[f64; 3]>,
     pub(super) viscous: Sourced<[f64; 3]>,
+}
+
+/// Friction that a device has at least.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawCertified {
+    pub(super) damping: Sourced<[f64; 3]>,
+    pub(super) coulomb: Sourced<[f64; 3]>,
+    pub(super) rot_damping: Option<Sourced<f64>>,
 }
 
 #[derive(Deserialize)]

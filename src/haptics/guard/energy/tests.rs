@@ -1,0 +1,183 @@
+use super::*;
+use proptest::prelude::*;
+
+const T: f64 = 1e-3;
+
+fn one(damping: f64, friction: f64, count: f64) -> [Port; PORTS] {
+    let mut ports = [Port::default(); PORTS];
+    ports[0] = Port { driven: true, damping, friction, count };
+    ports
+}
+
+fn along(x: f64) -> PerPort {
+    [x, 0.0, 0.0, 0.0, 0.0, 0.0]
+}
+
+#[test]
+fn one_port_is_the_formula_of_the_paper() {
+    let mut account = Account::new(one(0.1, 0.05, 0.0), T, 0);
+    // Pushed in against 1 N by 1 mm: 1 mJ in, and b dx^2/T and f_c dx dissipated.
+    account.applied(0, &along(-1.0), true);
+    account.sample(1, &along(1e-3), T);
+    let energy = 1e-3 + 0.1 * 1e-6 / T + 0.05 * 1e-3;
+    assert!((account.energy() - energy).abs() < 1e-15);
+    let bound = 0.05 + 2.0 * (energy * 0.1 / T).sqrt();
+    for wanted in [10.0, -3.0, 0.9 * bound] {
+        let factor = account.factor(1, &along(wanted));
+        assert!((factor * wanted.abs() - bound.min(wanted.abs())).abs() < 1e-12, "{factor}");
+    }
+}
+
+#[test]
+fn commands_on_their_way_hold_their_worst_case_back() {
+    let mut account = Account::new(one(0.1, 0.0, 0.0), T, 2);
+    account.applied(0, &along(-2.0), true);
+    for tick in 1..3 {
+        account.sample(tick, &along(0.0), T);
+        account.applied(tick, &along(0.0), true);
+    }
+    account.sample(3, &along(2e-2), T);
+    let energy: f64 = 2.0 * 2e-2 + 0.1 * 4e-4 / T;
+    assert!((account.energy() - energy).abs() < 1e-15);
+    account.applied(3, &along(-3.0), true);
+    account.sample(4, &along(0.0), T);
+    // The command of tick 3 is not accounted for before tick 6. (Those of 1 and 2 were nothing: credit went.)
+    assert_eq!(account.energy(), 0.0);
+    let mut account = Account::new(one(0.1, 0.0, 0.0), T, 1);
+    account.applied(0, &along(-2.0), true);
+    account.applied(1, &along(-1.0), true);
+    account.sample(2, &along(2e-2), T);
+    let left = account.energy() - 1.0 * T / 0.4;
+    let bound = 2.0 * (left * 0.1 / T).sqrt();
+    assert!((account.factor(2, &along(50.0)) * 50.0 - bound).abs() < 1e-12);
+}
+
+#[test]
+fn nothing_certified_bounds_nothing_and_friction_alone_is_no_certificate() {
+    for ports in [one(0.0, 0.0, 0.0), one(0.0, 1.0, 0.0), [Port::default(); PORTS]] {
+        let account = Account::new(ports, T, 0);
+        assert!(!account.certifiable());
+        assert_eq!(account.factor(0, &along(100.0)), 1.0, "never a zero force for want of a number");
+    }
+}
+
+#[test]
+fn resets_follow_their_rules() {
+    let mut account = Account::new(one(0.1, 0.0, 0.0), T, 0);
+    // Free motion earns nothing.
+    account.applied(0, &along(0.0), false);
+    account.sample(1, &along(1e-3), T);
+    assert_eq!(account.energy(), 0.0);
+    // Contact without effort drops credit, keeps debt.
+    account.applied(1, &along(-1.0), true);
+    account.sample(2, &along(1e-3), T);
+    assert!(account.energy() > 0.0);
+    account.applied(2, &along(0.0), true);
+    account.sample(3, &along(1e-3), T);
+    assert_eq!(account.energy(), 0.0);
+    account.applied(3, &along(-1.0), true);
+    account.sample(4, &along(-1e-3), T);
+    let debt = account.energy();
+    assert!(debt < 0.0);
+    account.applied(4, &along(0.0), true);
+    account.sample(5, &along(0.0), T);
+    assert_eq!(account.energy(), debt);
+    account.restart(6);
+    assert_eq!(account.energy(), debt);
+    // Out of contact it is a new account.
+    account.applied(5, &along(0.0), false);
+    account.applied(6, &along(0.0), false);
+    account.sample(7, &along(0.0), T);
+    assert_eq!(account.energy(), 0.0);
+    // Credit has an end.
+    account.applied(7, &along(-100.0), true);
+    account.sample(8, &along(0.5), T);
+    assert_eq!(account.energy(), MOST);
+}
+
+#[test]
+fn undriven_ports_earn_nothing() {
+    let mut ports = one(0.1, 0.0, 0.0);
+    ports[3] = Port { driven: false, damping: 1.0, friction: 1.0, count: 0.0 };
+    let mut account = Account::new(ports, T, 0);
+    account.applied(0, &along(-1.0), true);
+    account.sample(1, &[0.0, 0.0, 0.0, 0.5, 0.0, 0.0], T);
+    assert_eq!(account.energy(), 0.0);
+    assert!(account.certifiable());
+}
+
+#[test]
+fn a_flickering_reading_earns_no_friction_and_slow_motion_does() {
+    let mut account = Account::new(one(0.1, 1.0, 1e-4), T, 0);
+    for tick in 0..100 {
+        account.applied(tick, &along(-1e-3), true);
+        account.sample(tick + 1, &along(if tick % 2 == 0 { 1e-4 } else { -1e-4 }), T);
+    }
+    assert!(account.energy().abs() < 1e-9, "{}", account.energy());
+    // One count every ten ticks: 100 counts are 99 or 100 counts of way.
+    for tick in 100..1100 {
+        account.applied(tick, &along(-1e-3), true);
+        account.sample(tick + 1, &along(if tick % 10 == 0 { 1e-4 } else { 0.0 }), T);
+    }
+    let way = account.energy() - 1e-3 * 1e-2;
+    assert!((0.98e-2..=1e-2 + 1e-9).contains(&way), "{way}");
+}
+
+/// A port as it really is: position, and what has been dissipated and done to it.
+struct Real {
+    x: f64,
+    energy: f64,
+}
+
+proptest! {
+    /// Whatever the motion and the wish: the command as bounded never brings the account below zero, nor the truth.
+    #[test]
+    fn the_account_never_falls_below_zero(
+        moves in prop::collection::vec((-1e-3..1e-3f64, -20.0..20.0f64, any::<bool>()), 200),
+        damping in 0.01..5.0f64, friction in 0.0..1.0f64, delay in 0u32..4
+    ) {
+        let mut account = Account::new(one(damping, friction, 0.0), T, delay);
+        let mut sent = vec![];
+        let mut missed = (0.0, 0.0);
+        let mut truth = Real { x: 0.0, energy: 0.0 };
+        for (tick, (dx, wanted, lost)) in moves.into_iter().enumerate() {
+            let d = delay as usize;
+            if tick > d {
+                let effort: f64 = sent[tick - 1 - d];
+                truth.x += dx;
+                truth.energy += damping / T * dx * dx + friction * dx.abs() - effort * dx;
+                missed = (missed.0 + dx, missed.1 + T);
+                if !lost {
+                    account.sample(tick as u64, &along(missed.0), missed.1);
+                    missed = (0.0, 0.0);
+                }
+            }
+            prop_assert!(account.energy() >= -1e-12);
+            prop_assert!(account.energy() <= truth.energy + 1e-9, "{} {}", account.energy(), truth.energy);
+            let effort = wanted * account.factor(tick as u64, &along(wanted));
+            account.applied(tick as u64, &along(effort), true);
+            sent.push(effort);
+        }
+    }
+
+    /// Several ports: the factor spends what there is and no more.
+    #[test]
+    fn several_ports_spend_the_account_exactly(
+        wanted in prop::array::uniform6(-10.0..10.0f64), damping in prop::array::uniform6(0.01..1.0f64),
+        friction in prop::array::uniform6(0.0..2.0f64), pushed in 0.0..1e-2f64
+    ) {
+        let ports: [Port; PORTS] = std::array::from_fn(|i| Port {
+            driven: true, damping: damping[i], friction: friction[i], count: 0.0,
+        });
+        let mut account = Account::new(ports, T, 0);
+        account.applied(0, &along(-1.0), true);
+        account.sample(1, &along(pushed), T);
+        let factor = account.factor(1, &wanted);
+        prop_assert!((0.0..=1.0).contains(&factor));
+        let cost = |s: f64| (0..PORTS).map(|i| reserve(&ports[i], wanted[i] * s, T)).sum::<f64>();
+        prop_assert!(cost(factor) <= account.energy() + 1e-12, "{} {}", cost(factor), account.energy());
+        if factor < 1.0 {
+            prop_assert!(cost((factor * 1.001).min(1.0) + 1e-6) >= account.energy() - 1e-12, "all that there is");
+        }
+    }
+}

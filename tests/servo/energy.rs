@@ -1,0 +1,426 @@
+//! The closed loop against closed forms: stable stiffness and restitution of the shipped tick on a simulated device, without
+//! guard and with the energy bound.
+
+use crate::world::{Bench, MS, floor, object, scene, sphere_tool};
+use hapticd::device::kinematics::Kinematics;
+use hapticd::device::profile::{Certified, Profile};
+use hapticd::device::registry::Registry;
+use hapticd::device::simulated::{HandScript, PlantState, Setup, SimulatedDevice};
+use hapticd::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault, actuators};
+use hapticd::geometry::{Pose, Vec3, Wrench};
+use hapticd::haptics::guard::energy::EnergyGuard;
+use hapticd::scene::snapshot::SnapshotObject;
+use hapticd::servo::handle::{ServoCommand, ServoConfig};
+use hapticd::servo::record::{FLAG_ENERGY_BOUND, ServoState, TickRecord};
+use std::sync::{Arc, Mutex};
+
+/// A simulated device whose true state and last command can be seen from outside.
+struct Watched {
+    profile: Arc<Profile>,
+    inside: Arc<Mutex<Inside>>,
+}
+
+struct Inside {
+    device: SimulatedDevice,
+    sample: Option<Sample>,
+    command: actuators::Command,
+}
+
+impl Device for Watched {
+    fn profile(&self) -> &Arc<Profile> {
+        &self.profile
+    }
+    fn lifecycle(&self) -> Lifecycle {
+        self.inside.lock().unwrap().device.lifecycle()
+    }
+    fn calibrate(&mut self) -> Result<(), DeviceError> {
+        self.inside.lock().unwrap().device.calibrate()
+    }
+    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
+        let mut inside = self.inside.lock().unwrap();
+        let sample = inside.device.read(now_ns)?;
+        inside.sample = Some(sample);
+        Ok(sample)
+    }
+    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
+        let mut inside = self.inside.lock().unwrap();
+        let joints = inside.sample.map_or([0.0; 6], |s| s.joints);
+        inside.command = actuators::command(&self.profile, &joints, wrench).0;
+        inside.device.write(now_ns, wrench)
+    }
+    fn zero(&mut self, now_ns: u64) {
+        let mut inside = self.inside.lock().unwrap();
+        inside.command = actuators::Command::ZERO;
+        inside.device.zero(now_ns);
+    }
+}
+
+/// Nothing but the law: no limit of the profile or the configuration bites.
+fn unlimited(profile: &mut Profile) {
+    profile.max_stiffness = 1e12;
+    profile.max_rot_stiffness = 1e12;
+    profile.max_damping = 1e12;
+    profile.max_rot_damping = 1e12;
+    profile.max_velocity = 1e3;
+    profile.max_angular_velocity = 1e4;
+}
+
+fn ideal(mass: f64, damping: f64, delay: u32) -> Profile {
+    use hapticd::device::dynamics::Inertia;
+    let mut profile = Profile::clone(&Registry::builtin().profile("ideal-6dof").expect("shipped"));
+    unlimited(&mut profile);
+    profile.max_force = 1e6;
+    let Inertia::Ideal { mass: m, .. } = &mut profile.dynamics.inertia else { panic!("ideal") };
+    *m = mass;
+    profile.dynamics.friction.viscous = [damping; 3];
+    profile.certified =
+        Certified { damping: [damping, damping, damping, 1e-4, 1e-4, 1e-4], coulomb: [0.0; 6] };
+    profile.transport.read_delay = 0;
+    profile.transport.write_delay = delay;
+    profile
+}
+
+fn config(damping_time: f64, energy: EnergyGuard) -> ServoConfig {
+    ServoConfig {
+        energy,
+        damping_time: Some(damping_time),
+        max_velocity: 1e3,
+        slew_force: 1e9,
+        slew_torque: 1e9,
+        gate_force: 1e9,
+        gate_torque: 1e9,
+        gate_ticks: 1,
+        ramp_up: 1e-3,
+        ..ServoConfig::default()
+    }
+}
+
+/// The script of no hand at all.
+const NOBODY: &str = "hand = 'none'\n";
+
+struct Rig {
+    bench: Bench,
+    inside: Arc<Mutex<Inside>>,
+}
+
+impl Rig {
+    /// A moving device, armed.
+    fn new(
+        profile: &Profile,
+        hand: &str,
+        velocity: Vec3,
+        config: ServoConfig,
+        walls: Vec<SnapshotObject>,
+    ) -> Self {
+        let profile = Arc::new(profile.clone());
+        let hand = HandScript::parse(hand).expect("a hand");
+        let mut device =
+            SimulatedDevice::new(profile.clone(), Setup { hand, ..Setup::default() }).expect("opens");
+        device.calibrate().expect("calibrates");
+        device.set_motion(velocity, Vec3::zeros());
+        let inside = Arc::new(Mutex::new(Inside { device, sample: None, command: actuators::Command::ZERO }));
+        let mut bench = Bench::new(Box::new(Watched { profile, inside: inside.clone() }), config);
+        bench.publish(scene(1, &sphere_tool(0.01), walls));
+        bench.command(ServoCommand::Arm { session: 1 }).expect("arms");
+        bench.command(ServoCommand::Lease { until_ns: u64::MAX / MS * MS }).expect("leases");
+        Self { bench, inside }
+    }
+
+    fn step(&mut self) -> TickRecord {
+        self.bench.step()
+    }
+
+    fn state(&self) -> PlantState {
+        *self.inside.lock().unwrap().device.state()
+    }
+
+    fn command(&self) -> actuators::Command {
+        self.inside.lock().unwrap().command
+    }
+}
+
+/// A wall that the ball enters by `depth` when it is at height `at`, from above, or from below.
+fn wall(id: u32, at: f64, depth: f64, from_above: bool, stiffness: f64) -> SnapshotObject {
+    let pose = if from_above {
+        Pose::translation(0.0, at - 0.01 + depth, 0.0)
+    } else {
+        Pose::new(Vec3::new(0.0, at + 0.01 - depth, 0.0), Vec3::x() * std::f64::consts::PI)
+    };
+    object(id, floor(), pose, stiffness)
+}
+
+/// Does an oscillation about the middle between two walls, together of stiffness `k`, grow?
+fn grows(mass: f64, damping: f64, virtual_damping: f64, delay: u32, k: f64) -> bool {
+    let omega = (k / mass).sqrt();
+    let walls = vec![wall(1, 0.0, 5e-3, true, 0.5 * k), wall(2, 0.0, 5e-3, false, 0.5 * k)];
+    let velocity = Vec3::y() * (2e-4 * omega);
+    let config = config(virtual_damping / k, EnergyGuard::Off);
+    let mut rig = Rig::new(&ideal(mass, damping, delay), NOBODY, velocity, config, walls);
+    let window = ((40.0 * std::f64::consts::TAU / omega / 1e-3) as usize).max(1500);
+    let mut energy = || {
+        let mut sum = 0.0;
+        for _ in 0..window {
+            let r = rig.step();
+            if r.state == ServoState::Fault {
+                return f64::INFINITY;
+            }
+            sum += r.position[1] * r.position[1];
+        }
+        sum
+    };
+    let before = energy();
+    energy() > before
+}
+
+/// Largest stable stiffness without a hand (research: eigenvalues of the sampled loop, ZOH, backward difference, delay of
+/// 0, 1, 2 samples on the whole force), N/m: mass, b, B, and one limit for each delay.
+const STABLE: [(f64, f64, f64, [f64; 3]); 8] = [
+    (0.1, 0.1, 0.0, [200.0, 66.7, 40.0]),
+    (0.1, 0.5, 0.0, [1000.8, 333.8, 200.4]),
+    (0.1, 1.0, 0.0, [2003.3, 668.5, 401.7]),
+    (0.1, 0.1, 1.0, [2178.5, 725.4, 434.0]),
+    (0.1, 0.1, 5.0, [9704.0, 3211.0, 1895.0]),
+    (0.1, 0.1, 20.0, [32900.0, 10379.0, 5597.0]),
+    (0.25, 1.0, 5.0, [11771.0, 3916.0, 2337.0]),
+    (1.0, 2.0, 10.0, [23769.0, 7916.0, 4737.0]),
+];
+
+#[test]
+fn the_stable_stiffness_is_that_of_the_sampled_loop_within_two_percent() {
+    for (mass, b, damping, limits) in STABLE {
+        for (delay, limit) in (0..).zip(limits) {
+            assert!(
+                !grows(mass, b, damping, delay, 0.98 * limit),
+                "{mass} {b} {damping} {delay}: below {limit}"
+            );
+            assert!(
+                grows(mass, b, damping, delay, 1.02 * limit),
+                "{mass} {b} {damping} {delay}: above {limit}"
+            );
+        }
+    }
+}
+
+/// What a bounce was like.
+struct Bounce {
+    /// Kinetic energy after over before, its root.
+    restitution: f64,
+    /// Largest kinetic energy from first touch on over that at first touch.
+    worst: f64,
+    bounded: bool,
+    /// What the readings' and the codes' rounding can be worth, over the kinetic energy at first touch.
+    allowance: f64,
+}
+
+/// Kinetic energy of the mechanism, J.
+fn kinetic(profile: &Profile, s: &PlantState) -> f64 {
+    let w = match profile.kinematics {
+        Kinematics::Ideal => s.velocity,
+        _ => {
+            let link = profile.kinematics.state(&s.joints, None).expect("regular");
+            link.jacobian.try_inverse().expect("regular") * s.velocity
+        }
+    };
+    let jacobian = profile.kinematics.state(&s.joints, None).expect("regular").jacobian;
+    0.5 * w.dot(&(profile.dynamics.mass_matrix(&s.joints, &jacobian) * w))
+}
+
+/// A free mechanism falls on a wall `above` m away at 0.1 m/s.
+fn bounce(profile: &Profile, config: ServoConfig, k: f64, above: f64) -> Bounce {
+    let mut rig = Rig::new(profile, NOBODY, Vec3::y() * -0.1, config, vec![]);
+    let at = rig.bench.last.position;
+    let mut floor = wall(1, at[1], -above, true, k);
+    floor.pose.translation.x = at[0];
+    floor.pose.translation.z = at[2];
+    rig.bench.publish(scene(2, &sphere_tool(0.01), vec![floor]));
+    let mut last = rig.state();
+    for tick in 0.. {
+        if rig.step().touched > 0 {
+            break;
+        }
+        last = rig.state();
+        assert!(tick < 200, "{}: never touched, {last:?}", profile.name);
+    }
+    // The last reading before the touch is one of a tick before; nothing was commanded yet.
+    let start = kinetic(profile, &last);
+    let (mut worst, mut bounded, mut ticks) = (0.0f64, false, 0);
+    let (mut way, mut most) = (Vec3::zeros(), Vec3::zeros());
+    let mut r = rig.bench.last;
+    while r.touched > 0 && ticks < 2000 {
+        worst = worst.max(kinetic(profile, &rig.state()));
+        bounded |= r.flags & FLAG_ENERGY_BOUND != 0;
+        most = most.sup(&rig.command().torque.abs());
+        let before = rig.state().joints;
+        r = rig.step();
+        way += (rig.state().joints - before).abs();
+        assert_ne!(r.state, ServoState::Fault, "{}: {:?}", profile.name, r.fault);
+        ticks += 1;
+    }
+    // What was on its way still acts.
+    for _ in 0..=profile.transport.write_delay {
+        worst = worst.max(kinetic(profile, &rig.state()));
+        rig.step();
+    }
+    let end = kinetic(profile, &rig.state());
+    worst = worst.max(end);
+    let mut allowance = 0.0;
+    if let (Some(encoders), Some(motors)) = (profile.encoders, profile.motors) {
+        for i in 0..3 {
+            allowance += most[i] * encoders.radians_per_count[i].abs();
+            allowance += way[i] * 0.5 * motors.torque_per_code[i].abs();
+        }
+    }
+    Bounce { restitution: (end / start).sqrt(), worst: worst / start, bounded, allowance: allowance / start }
+}
+
+/// Mean over where within a sample the touch falls.
+fn restitution(mass: f64, damping: f64, virtual_damping: f64, delay: u32, k: f64) -> f64 {
+    const PHASES: u32 = 16;
+    let profile = ideal(mass, damping, delay);
+    let sum: f64 = (0..PHASES)
+        .map(|i| {
+            let above = 2e-3 + 1e-4 * (f64::from(i) + 0.5) / f64::from(PHASES);
+            bounce(&profile, config(virtual_damping / k, EnergyGuard::Off), k, above).restitution
+        })
+        .sum();
+    sum / f64::from(PHASES)
+}
+
+/// Restitution without hand and guard (research: exact integration of the sampled loop): mass, b, B, delay, K, e.
+const RESTITUTION: [(f64, f64, f64, u32, f64, f64); 15] = [
+    (0.1, 0.0, 0.0, 0, 500.0, 1.057),
+    (0.1, 0.0, 0.0, 0, 1000.0, 1.082),
+    (0.1, 0.0, 0.0, 0, 2000.0, 1.117),
+    (0.1, 0.0, 0.0, 0, 5000.0, 1.191),
+    (0.1, 0.0, 0.0, 1, 1000.0, 1.264),
+    (0.1, 0.0, 0.0, 1, 2000.0, 1.389),
+    (0.1, 0.0, 0.0, 1, 5000.0, 1.666),
+    (0.25, 0.0, 0.0, 0, 1000.0, 1.051),
+    (0.25, 0.0, 0.0, 1, 1000.0, 1.160),
+    (0.1, 0.5, 0.0, 0, 1000.0, 0.990),
+    (0.1, 1.5, 0.0, 1, 1000.0, 0.955),
+    (0.1, 0.0, 1.0, 0, 1000.0, 0.930),
+    (0.1, 0.0, 5.0, 0, 1000.0, 0.546),
+    (0.1, 0.0, 1.0, 1, 1000.0, 1.090),
+    (0.1, 0.0, 5.0, 1, 1000.0, 0.649),
+];
+
+#[test]
+fn the_restitution_without_guard_is_that_of_the_sampled_loop_within_one_percent() {
+    for (mass, b, damping, delay, k, expect) in RESTITUTION {
+        let e = restitution(mass, b, damping, delay, k);
+        println!("m {mass} b {b} B {damping} n {delay} K {k}: {e:.4}, {expect}");
+        assert!(
+            (e / expect - 1.0).abs() <= 0.01,
+            "m {mass} b {b} B {damping} n {delay} K {k}: {e}, {expect}"
+        );
+    }
+}
+
+/// The shipped profile at this delay; where nothing is certified, what the simulated mechanism really dissipates is.
+fn certified(shipped: &Profile, delay: u32) -> Profile {
+    let mut profile = shipped.clone();
+    unlimited(&mut profile);
+    profile.transport.read_delay = 0;
+    profile.transport.write_delay = delay;
+    if !profile.certifiable() {
+        let (f, [a, b, c]) = (profile.dynamics.friction, profile.dynamics.friction.viscous);
+        let [d, e, g] = f.coulomb;
+        profile.certified =
+            Certified { damping: [a, b, c, 0.0, 0.0, 0.0], coulomb: [d, e, g, 0.0, 0.0, 0.0] };
+    }
+    profile
+}
+
+#[test]
+fn certified_contact_gives_no_energy_on_any_profile() {
+    let registry = Registry::builtin();
+    let mut bounded = 0;
+    for shipped in registry.profiles().iter().filter(|p| p.max_force > 0.0) {
+        for delay in [0, 1, 2] {
+            let profile = certified(shipped, delay);
+            assert!(profile.certifiable(), "{}", profile.name);
+            for k in [200.0, 500.0, 1000.0, 2000.0, 5000.0, 10_000.0, 20_000.0] {
+                for phase in 0..4 {
+                    let above = 3e-4 + 2.5e-5 * (f64::from(phase) + 0.5);
+                    let b = bounce(&profile, config(0.0, EnergyGuard::Certified), k, above);
+                    bounded += u32::from(b.bounded);
+                    println!(
+                        "{} n {delay} K {k}: e {:.4}, worst {:.5}, allowance {:.5}",
+                        profile.name, b.restitution, b.worst, b.allowance
+                    );
+                    // A per mille for the plant's own integration.
+                    assert!(b.restitution.powi(2) <= 1.0 + b.allowance, "{} {delay} {k}", profile.name);
+                    assert!(b.worst <= 1.001 + b.allowance, "{} {delay} {k}: {}", profile.name, b.worst);
+                }
+            }
+        }
+    }
+    assert!(bounded > 100, "the bound was to bite: {bounded}");
+}
+
+/// With any hand, one that lets go included: what the commanded force has given the plant in all never exceeds what the
+/// plant's own friction took meanwhile.
+#[test]
+fn certified_force_gives_nothing_whatever_the_hand_does() {
+    let key = |t: f64, y: f64| format!("{{ time = {t:.3}, position = [0.0, {y:.4}, 0.0] }}");
+    let jab: Vec<String> =
+        (0..20).map(|i| key(0.1 * f64::from(i), if i % 2 == 0 { 0.0 } else { -0.012 })).collect();
+    for (hand, let_go) in
+        [("none", ""), ("light", ""), ("normal", ""), ("firm", ""), ("normal", "let_go = 0.73\n")]
+    {
+        for delay in [0, 1, 2] {
+            for k in [1000.0, 20_000.0] {
+                let script = format!("hand = '{hand}'\n{let_go}keyframe = [{}]\n", jab.join(", "));
+                let profile = ideal(0.1, 0.1, delay);
+                let fall = if hand == "none" { Vec3::y() * -0.1 } else { Vec3::zeros() };
+                let walls = vec![wall(1, 0.0, -3e-3, true, k)];
+                let mut rig = Rig::new(&profile, &script, fall, config(0.0, EnergyGuard::Certified), walls);
+                let (mut given, mut most, mut touched) = (0.0f64, f64::MIN, 0);
+                let mut forces = vec![0.0; delay as usize];
+                let mut before = rig.state().tip.y;
+                for _ in 0..2000 {
+                    let r = rig.step();
+                    // The tick has moved the plant up to now, under the command that was in force.
+                    let y = rig.state().tip.y;
+                    let force = if forces.len() > delay as usize {
+                        forces[forces.len() - 1 - delay as usize]
+                    } else {
+                        0.0
+                    };
+                    given += force * (y - before) - 0.1 * (y - before).powi(2) / 1e-3;
+                    before = y;
+                    forces.push(rig.command().wrench.force.y);
+                    if r.touched == 0 && forces.iter().rev().take(1 + delay as usize).all(|f| *f == 0.0) {
+                        given = 0.0;
+                    }
+                    touched += u32::from(r.touched > 0);
+                    most = most.max(given);
+                }
+                println!("{hand} {let_go:?} n {delay} K {k}: at most {most:.3e} J, touched {touched}");
+                assert!(most <= 1e-9, "{hand} {delay} {k}: {most} J");
+                assert!(touched > 50, "{hand} {delay} {k}: {touched}");
+            }
+        }
+    }
+}
+
+/// Kept and shown, the force as without: bit for bit.
+#[test]
+fn observing_changes_nothing_and_shows_the_balance() {
+    let mut seen = vec![];
+    for guard in [EnergyGuard::Off, EnergyGuard::Observe] {
+        let walls = vec![wall(1, 0.0, -2e-3, true, 2000.0)];
+        let mut rig = Rig::new(&ideal(0.1, 0.1, 0), NOBODY, Vec3::y() * -0.1, config(0.0, guard), walls);
+        seen.push((0..200).map(|_| rig.step()).collect::<Vec<_>>());
+    }
+    for (off, on) in seen[0].iter().zip(&seen[1]) {
+        assert_eq!((off.force, off.position, on.bound), (on.force, on.position, 1.0));
+        assert_eq!(off.energy, 0.0);
+    }
+    // Twice the speed squared: the wall returned more than it took, and the account says so at the end of the contact.
+    let touching: Vec<_> = seen[1].iter().filter(|r| r.touched > 0).collect();
+    let stored = touching.iter().map(|r| r.energy).fold(0.0, f64::max);
+    assert!((4e-4..6e-4).contains(&stored), "half a mJ of kinetic energy: {stored}");
+    assert!(touching.last().expect("touched").energy < -1e-5, "a debt");
+}
