@@ -24,7 +24,7 @@
 //! their way, or whose samples have not come yet, hold their `R` back.
 //!
 //! **Resets.** Out of contact and without effort the account is zero. In contact without effort there is nothing
-//! stored, so credit is dropped (debt is not). Credit above [`MOST`] is dropped.
+//! stored, so credit is dropped (debt is not), but for what commands on their way hold. Credit above [`MOST`] is dropped.
 //!
 //! **Errors.** `tau dx` is taken from the readings, so the balance may stand up to `|tau| q` below the truth or above
 //! it; rounding to motor codes adds up to half a code to an effort after the bound. Time between reading and writing
@@ -130,8 +130,8 @@ impl Account {
     /// Forgets what it knows of the device's place: after a fault, or when the device has found its frame anew. Credit
     /// goes, debt stays. `tick` is the present one.
     pub fn restart(&mut self, tick: u64) {
-        self.energy = self.energy.min(0.0);
         self.next = tick.saturating_sub(self.delay).max(self.next);
+        self.energy = self.energy.min(self.held(tick));
         self.play = self.ports.map(|p| (0.0, p.count));
     }
 
@@ -155,12 +155,14 @@ impl Account {
                 idle &= entry.effort == [0.0; PORTS];
                 contact |= entry.contact;
             }
+            self.next = end;
+            // What is on its way was granted on the credit of its time.
+            let held = self.held(tick);
             match (idle, contact) {
-                (true, false) => self.energy = 0.0,
-                (true, true) => self.energy = self.energy.min(0.0),
+                (true, false) => self.energy = self.energy.clamp(0.0, held),
+                (true, true) => self.energy = self.energy.min(held),
                 _ => {}
             }
-            self.next = end;
         }
     }
 
@@ -213,8 +215,7 @@ impl Account {
         if !self.certifiable() {
             return 1.0;
         }
-        let held: f64 = (self.next..tick).map(|t| self.entry(t).reserve).sum();
-        let left = (self.energy - held).max(0.0);
+        let left = (self.energy - self.held(tick)).max(0.0);
         let cost = |s: f64| -> f64 {
             self.ports.iter().zip(wanted).map(|(p, w)| reserve(p, w * s, self.period)).sum()
         };
@@ -257,6 +258,11 @@ impl Account {
         if let Some(entry) = self.ring.get_mut(tick as usize % RING) {
             *entry = Entry { effort: *effort, reserve, contact };
         }
+    }
+
+    /// What the commands that are not accounted for hold back before that of tick `tick`.
+    fn held(&self, tick: u64) -> f64 {
+        (self.next..tick).map(|t| self.entry(t).reserve).sum()
     }
 
     fn entry(&self, tick: u64) -> Entry {
