@@ -152,7 +152,7 @@ impl Energy {
         Bounded { wrench: *weight + rest.scaled(factor), factor }
     }
 
-    /// What the motors got in tick `tick`, and whether the tool was in contact.
+    /// What the motors got in tick `tick`, and whether the tool was in contact, the force on.
     pub(super) fn applied(&mut self, tick: u64, applied: &Wrench, contact: bool) {
         if self.guard == EnergyGuard::Off {
             return;

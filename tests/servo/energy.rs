@@ -405,6 +405,26 @@ fn certified_force_gives_nothing_whatever_the_hand_does() {
     }
 }
 
+/// Pressed by a hand the bound lets 2 b/((n + 1) T) be felt, and friction beyond.
+#[test]
+fn certified_contact_is_felt_as_stiff_as_the_friction_covers() {
+    let hand = "hand = 'normal'\nkeyframe = [{ time = 0.1, position = [0.0, 0.0, 0.0] }, \
+                { time = 1.1, position = [0.0, -0.01, 0.0] }]\n";
+    for (delay, b) in [(0, 0.1), (0, 0.5), (1, 0.5), (2, 0.5)] {
+        let walls = vec![wall(1, 0.0, -1e-3, true, 20_000.0)];
+        let mut rig =
+            Rig::new(&ideal(0.1, b, delay), hand, Vec3::zeros(), config(0.0, EnergyGuard::Certified), walls);
+        for _ in 0..2500 {
+            rig.step();
+        }
+        let (r, covered) = (rig.bench.last, 2.0 * b / (f64::from(delay + 1) * 1e-3));
+        let felt = r.force[1] / r.depth;
+        println!("n {delay} b {b}: {felt:.1} N/m, {covered}");
+        assert!((felt / covered - 1.0).abs() < 0.1, "n {delay} b {b}: {felt}, {covered}");
+        assert!(r.bound < 1.0 && r.flags & FLAG_ENERGY_BOUND != 0);
+    }
+}
+
 /// Kept and shown, the force as without: bit for bit.
 #[test]
 fn observing_changes_nothing_and_shows_the_balance() {

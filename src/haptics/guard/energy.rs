@@ -23,8 +23,8 @@
 //! 2 sqrt(E b/T)`, Kim and Ryu's energy bound in its least conservative form with friction). Commands that are on
 //! their way, or whose samples have not come yet, hold their `R` back.
 //!
-//! **Resets.** Out of contact and without effort the account is zero. In contact without effort there is nothing
-//! stored, so credit is dropped (debt is not), but for what commands on their way hold. Credit above [`MOST`] is dropped.
+//! **Resets.** Out of contact (and where nobody holds the force) without effort the account begins anew at zero, but for
+//! what commands on their way hold. Credit above [`MOST`] is dropped.
 //!
 //! **Errors.** `tau dx` is taken from the readings, so the balance may stand up to `|tau| q` below the truth or above
 //! it; rounding to motor codes adds up to half a code to an effort after the bound. Time between reading and writing
@@ -149,19 +149,12 @@ impl Account {
             let step = elapsed / intervals as f64;
             let gained: f64 = (0..PORTS).map(|i| self.gain(i, intervals, moved, step, friction)).sum();
             self.energy = (self.energy + gained).min(MOST);
-            let (mut idle, mut contact) = (true, false);
-            for tick in self.next..end {
-                let entry = self.entry(tick);
-                idle &= entry.effort == [0.0; PORTS];
-                contact |= entry.contact;
-            }
+            let nothing = |e: Entry| !e.contact && e.effort == [0.0; PORTS];
+            let idle = (self.next..end).all(|tick| nothing(self.entry(tick)));
             self.next = end;
-            // What is on its way was granted on the credit of its time.
-            let held = self.held(tick);
-            match (idle, contact) {
-                (true, false) => self.energy = self.energy.clamp(0.0, held),
-                (true, true) => self.energy = self.energy.min(held),
-                _ => {}
+            if idle {
+                // What is on its way was granted on the credit of its time.
+                self.energy = self.energy.clamp(0.0, self.held(tick));
             }
         }
     }
