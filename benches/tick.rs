@@ -1,5 +1,5 @@
 //! Time of the whole tick: without contact, with 10,000 shell points in contact, with twenty objects touched at once,
-//! adopting a scene, and with a thousand objects out of reach.
+//! adopting a scene, and with a thousand objects out of reach; and what control law and guard cost in it.
 //!
 //! `cargo bench --bench tick`. Medians and p99 in us, beside what each should stay below on a 2-core machine of today,
 //! and a reference load (a fixed chain of dependent operations): where that one wavers, so does the machine. Nothing
@@ -11,9 +11,11 @@ use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::HandScript;
 use hapticd::geometry::field::Field;
 use hapticd::geometry::{Point, Pose, Vec3, shapes};
+use hapticd::haptics::coupling::{Coupling, Law};
+use hapticd::haptics::guard::energy::EnergyGuard;
 use hapticd::scene::exchange::{Adoption, exchange};
 use hapticd::scene::snapshot::{Snapshot, SnapshotObject, Tool};
-use hapticd::servo::handle::{ServoConfig, ServoHandle, channel};
+use hapticd::servo::handle::{ServoCommand, ServoConfig, ServoHandle, channel};
 use hapticd::servo::run::VirtualServo;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -138,6 +140,29 @@ fn adoptions(n: u32, tool: &Arc<Tool>, shape: &ObjectShape) -> Vec<u64> {
     ns
 }
 
+/// Ticks of a ball in a wall, armed, on a device by name.
+fn in_contact(device: &str, law: Law, energy: EnergyGuard) -> Vec<u64> {
+    let hand = HandScript::parse("hand = 'firm'\nkeyframe = [{ time = 0.0, position = [0.0, 0.0, 0.0] }]");
+    let options = OpenOptions { hand: hand.expect("parses"), ..OpenOptions::default() };
+    let mut device = Registry::builtin().open(device, &options).expect("shipped");
+    device.calibrate().expect("calibrates");
+    let coupling = Coupling { law, ..Coupling::default() };
+    let config =
+        ServoConfig { coupling, energy, gate_force: 1e3, gate_torque: 1e3, ..ServoConfig::default() };
+    let (mut handle, end) = channel(config);
+    let mut run = VirtualServo::new(end, device);
+    let floor = Field::from_fn(Point::new(-0.06, -0.06, -0.06), 0.12 / 32.0, [33; 3], |p| -0.004 - p.y);
+    let mut wall = object(1, &ObjectShape::Field(Arc::new(floor)), Vec3::zeros());
+    wall.material.stiffness = 1000.0;
+    let snapshot = Snapshot::new(1, sphere(), vec![wall].into(), Pose::identity(), 1.0);
+    handle.publish(Box::new(snapshot)).expect("the first");
+    handle.send(ServoCommand::Arm { session: 1 }).expect("room");
+    handle.send(ServoCommand::Lease { until_ns: u64::MAX }).expect("room");
+    let ns = ticks(&mut handle, &mut run);
+    assert!(run.step().touched == 1, "in contact");
+    ns
+}
+
 fn main() {
     let (small, big) = (ball(33), ball(256));
     let tool = sphere();
@@ -158,6 +183,19 @@ fn main() {
         show(&name, if points == 10_000 { "60 us" } else { "" }, ticks(&mut handle, &mut run));
     }
     show("reference load again", "", reference());
+
+    for device in ["ideal-6dof", "novint-falcon", "phantom-premium-1.5"] {
+        for (law, energy) in [
+            (Law::Direct, EnergyGuard::Off),
+            (Law::Direct, EnergyGuard::Observe),
+            (Law::Direct, EnergyGuard::Certified),
+            (Law::Dynamic, EnergyGuard::Off),
+            (Law::Dynamic, EnergyGuard::Certified),
+        ] {
+            let name = format!("{device} in contact, {law:?}, energy {energy:?}");
+            show(&name, "2 us more than Direct, Off", in_contact(device, law, energy));
+        }
+    }
 
     // Twenty floors of the same height under one cube: all are queried in full, or share what two of them need.
     let flat = ObjectShape::Field(Arc::new(Field::from_fn(

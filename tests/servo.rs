@@ -3,6 +3,8 @@
 
 #[path = "servo/attached.rs"]
 mod attached;
+#[path = "servo/coupled.rs"]
+mod coupled;
 #[path = "servo/crash.rs"]
 mod crash;
 #[path = "servo/device.rs"]

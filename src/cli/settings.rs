@@ -1,6 +1,7 @@
 //! From the configuration file to the settings of the servo.
 
-use crate::config::{Config, Energy};
+use crate::config::{Config, Energy, Law, Preset};
+use crate::haptics::coupling;
 use crate::haptics::guard::energy::EnergyGuard;
 use crate::servo::handle::ServoConfig;
 
@@ -18,6 +19,18 @@ pub fn servo(config: &Config) -> ServoConfig {
         workspace_factor: l.workspace_factor,
         slew_force: l.slew_n_s,
         slew_torque: l.slew_nm_s,
+        coupling: coupling::Coupling {
+            law: match config.coupling.law {
+                Law::Direct => coupling::Law::Direct,
+                Law::Dynamic => coupling::Law::Dynamic,
+            },
+            preset: match config.coupling.preset {
+                Preset::Soft => coupling::Preset::Soft,
+                Preset::Normal => coupling::Preset::Normal,
+                Preset::Crisp => coupling::Preset::Crisp,
+            },
+            mass: config.coupling.tool_mass_kg,
+        },
         energy: match l.energy {
             Energy::Off => EnergyGuard::Off,
             Energy::Observe => EnergyGuard::Observe,

@@ -3,6 +3,7 @@
 //! `config/hapticd.toml` documents every key; a test holds it and the defaults together. [`source`] is the
 //! reader underneath, which scene files use too.
 
+mod coupling;
 mod limits;
 pub mod places;
 mod sections;
@@ -10,6 +11,7 @@ pub mod source;
 #[cfg(test)]
 mod tests;
 
+pub use coupling::{Coupling, Law, Preset};
 pub use limits::{Energy, Limits};
 pub use sections::{Arming, Cache, Control, Core, Device, Driver, Recordings, Scene, Servo};
 pub use source::SourceError;
@@ -29,6 +31,8 @@ pub struct Config {
     pub servo: Servo,
     /// Limits that guard the hand.
     pub limits: Limits,
+    /// Between device and tool.
+    pub coupling: Coupling,
     /// Arming and releasing.
     pub arming: Arming,
     /// Control plane.
@@ -86,6 +90,7 @@ impl Config {
             device: section(&root, "device", |t| Device::read(t, base))?,
             servo: section(&root, "servo", Servo::read)?,
             limits: section(&root, "limits", Limits::read)?,
+            coupling: section(&root, "coupling", Coupling::read)?,
             arming: section(&root, "arming", Arming::read)?,
             control: section(&root, "control", Control::read)?,
             scene: section(&root, "scene", |t| Scene::read(t, base))?,

@@ -11,7 +11,8 @@ fn parse(text: &str) -> Result<Config, SourceError> {
 fn the_shipped_file_lists_every_key_with_its_default() {
     let source = Source::parse("config/hapticd.toml", SHIPPED).unwrap();
     assert_eq!(Config::read(&source, Path::new("/etc")).unwrap(), Config::default());
-    let tables = ["device", "servo", "limits", "arming", "control", "scene", "cache", "recordings"];
+    let tables =
+        ["device", "servo", "limits", "coupling", "arming", "control", "scene", "cache", "recordings"];
     let mut known = source.asked();
     for t in tables {
         assert!(known.remove(t), "section {t} was read");
@@ -55,6 +56,9 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[servo]\npriority = -1\n", 2, "servo.priority", "-1 is outside 0 to 255"),
     ("[servo]\ncore = 'second'\n", 2, "servo.core", "neither \"auto\" nor the number of a CPU"),
     ("[servo]\ncore = 4000\n", 2, "servo.core", "outside 0 to 1023"),
+    ("[coupling]\nlaw = 'static'\n", 2, "coupling.law", "\"dynamic\""),
+    ("[coupling]\npreset = 'hard'\n", 2, "coupling.preset", "\"crisp\""),
+    ("[coupling]\ntool_mass_kg = 0.001\n", 2, "coupling.tool_mass_kg", "outside 0.012 to 1"),
     ("[limits]\nenergy = 'on'\n", 2, "limits.energy", "\"certified\""),
     ("[limits]\nforce_n = nan\n", 2, "limits.force_n", "not a finite number"),
     ("[limits]\nforce_n = 1e999\n", 2, "limits.force_n", "finite"),

@@ -1,7 +1,6 @@
-//! Coupling between device and tool, first form: **direct rendering**. The tool is where the device is, the contact's
-//! spring-damper wrench goes straight to the device with the damping that a sampled spring needs, and one continuous
-//! factor keeps stiffness and damping below what the device renders stably. (A virtual tool with its own pose comes
-//! later; nothing above this file changes.)
+//! Coupling between device and tool. **Direct**: the tool is where the device is, the contact's spring-damper wrench goes
+//! straight to the device with the damping that a sampled spring needs, and one continuous factor keeps stiffness and
+//! damping below what the device renders stably. **Dynamic** ([`dynamic`]): a virtual tool with a mass lies between.
 //!
 //! Real-time safe, pure.
 
@@ -17,8 +16,60 @@
     )
 )]
 
+pub mod dynamic;
+
 use crate::geometry::{Twist, Vec3, Wrench};
 use nalgebra::{Matrix3, Matrix6, Vector6};
+
+/// How device and tool hang together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Law {
+    /// The tool is where the device is.
+    #[default]
+    Direct,
+    /// A virtual tool with a mass, on a spring.
+    Dynamic,
+}
+
+/// How it is to feel, in terms of what the device renders stably.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preset {
+    /// A third of the stiffness.
+    Soft,
+    /// All of it, damped so that tools come to rest by themselves.
+    #[default]
+    Normal,
+    /// All of it, with the least damping that is stable: livelier, and what nobody holds may ring.
+    Crisp,
+}
+
+impl Preset {
+    /// The part of the device's stiffness that is used.
+    pub fn part(self) -> f64 {
+        match self {
+            Self::Soft => 1.0 / 3.0,
+            Self::Normal | Self::Crisp => 1.0,
+        }
+    }
+}
+
+/// The coupling as it is configured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Coupling {
+    /// Direct or dynamic.
+    pub law: Law,
+    /// How it is to feel.
+    pub preset: Preset,
+    /// Mass of the virtual tool, kg.
+    pub mass: f64,
+}
+
+impl Default for Coupling {
+    fn default() -> Self {
+        // McNeely, Puterbaugh and Troy (1999) felt 12 g.
+        Self { law: Law::Direct, preset: Preset::Normal, mass: 0.012 }
+    }
+}
 
 /// What the device renders stably at this rate, from its profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,7 +161,12 @@ pub fn damping_time(period: f64, delay: f64, caps: &Caps) -> f64 {
     let device =
         ratio(caps.damping, caps.stiffness, linear).min(ratio(caps.rot_damping, caps.rot_stiffness, angular));
     let device = if device.is_finite() { 0.5 * device } else { 0.0 };
-    (1.5 * (0.5 * period + delay)).max(device)
+    least_damping_time(period, delay).max(device)
+}
+
+/// The part of [`damping_time`] that stability alone asks for, s: for [`Preset::Crisp`].
+pub fn least_damping_time(period: f64, delay: f64) -> f64 {
+    1.5 * (0.5 * period + delay)
 }
 
 /// Damping wrench -tau K xi for the motion `relative` of the tool against what it touches. It never turns the contact

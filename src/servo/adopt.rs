@@ -84,9 +84,15 @@ impl Servo {
         let moved = self.mapping.set(&scene.device_in_scene, scene.workspace_scale);
         if moved || tool != self.tool {
             self.tool = tool;
-            self.arming.regate(&self.last);
+            self.regate();
         }
         super::flags::add(&self.end.counters.adopted, 1);
+    }
+
+    /// The tool's pose jumps: back to the gate, and a virtual tool starts anew from the device.
+    fn regate(&mut self) {
+        self.arming.regate(&self.last);
+        self.coupled.restart();
     }
 
     fn obey(&mut self, sent: &Sent, device: Lifecycle, disarms: u64, now: u64) -> Result<(), Refusal> {
@@ -130,7 +136,7 @@ impl Servo {
                     return Err(Refusal::Invalid);
                 }
                 self.mapping.recentre(&Point::from(to), &pose);
-                self.arming.regate(&self.last);
+                self.regate();
                 Ok(())
             }
         }

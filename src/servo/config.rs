@@ -1,5 +1,6 @@
 //! The servo's own settings. They come from the daemon's configuration; a client may lower limits, never raise them.
 
+use crate::haptics::coupling::Coupling;
 use crate::haptics::guard::energy::EnergyGuard;
 
 /// Everything that the servo is told once, before it starts. SI units.
@@ -28,6 +29,8 @@ pub struct ServoConfig {
     /// Fastest growth of a torque component, N·m/s.
     pub slew_torque: f64,
 
+    /// How device and tool hang together.
+    pub coupling: Coupling,
     /// What the energy guard does.
     pub energy: EnergyGuard,
     /// Damping time of the coupling, s: a contact of stiffness K is damped with this times K. `None` = what the profile
@@ -81,6 +84,7 @@ impl Default for ServoConfig {
             workspace_factor: 3.0,
             slew_force: 2_000.0,
             slew_torque: 100.0,
+            coupling: Coupling::default(),
             energy: EnergyGuard::default(),
             damping_time: None,
             gate_force: 0.2,
@@ -126,6 +130,7 @@ impl ServoConfig {
             ("stale_fault", self.stale_fault),
             ("lease", self.lease),
             ("max_gap", self.max_gap),
+            ("coupling.mass", self.coupling.mass),
         ];
         if let Some((name, value)) = positive.iter().find(|(_, v)| v.is_nan() || *v <= 0.0) {
             return Some(format!("{name} = {value} must be above zero"));

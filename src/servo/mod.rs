@@ -7,6 +7,7 @@ mod adopt;
 pub mod arming;
 pub mod clock;
 mod config;
+mod coupled;
 mod energy;
 mod flags;
 pub mod handle;

@@ -20,6 +20,7 @@
 use super::adopt::Adopted;
 use super::arming::Arming;
 use super::clock::Clock;
+use super::coupled::Coupled;
 use super::energy::Energy;
 use super::handle::ServoEnd;
 use super::mapping::{Mapping, ToolState};
@@ -31,7 +32,7 @@ use crate::contact::Deadline;
 use crate::device::profile::Profile;
 use crate::device::{Accepted, Device, Lifecycle, WriteFault};
 use crate::geometry::{Pose, Wrench};
-use crate::haptics::coupling::{self, Caps, Felt, Rendered};
+use crate::haptics::coupling::{self, Caps, Felt, Preset, Rendered};
 use crate::haptics::guard::{self, Limits};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -45,10 +46,11 @@ pub struct Servo {
     pub(super) energy: Energy,
     /// Tool incarnation and offset in force.
     pub(super) tool: Option<(u32, Pose)>,
+    pub(super) coupled: Coupled,
     queries: Queries,
     caps: Caps,
     limits: Limits,
-    /// Damping time of the coupling, s.
+    /// Damping time of the contact, s.
     tau: f64,
     gravity: bool,
     /// Factor of the stiffness cap in the last tick.
@@ -77,9 +79,10 @@ impl Servo {
     pub fn new(end: ServoEnd, profile: &Arc<Profile>) -> Self {
         let (config, dt) = (end.config.clone(), end.config.dt());
         let delay = f64::from(profile.transport.read_delay + profile.transport.write_delay) * dt;
+        let part = config.coupling.preset.part();
         let caps = Caps {
-            stiffness: profile.max_stiffness,
-            rot_stiffness: profile.max_rot_stiffness,
+            stiffness: part * profile.max_stiffness,
+            rot_stiffness: part * profile.max_rot_stiffness,
             damping: profile.max_damping,
             rot_damping: profile.max_rot_damping,
             actuated: profile.actuated,
@@ -90,16 +93,25 @@ impl Servo {
             config.slew_force * dt,
             config.slew_torque * dt,
         );
+        let damping_time = || match config.coupling.preset {
+            Preset::Crisp => coupling::least_damping_time(dt, delay),
+            Preset::Soft | Preset::Normal => coupling::damping_time(dt, delay, &caps),
+        };
+        let tau = config.damping_time.unwrap_or_else(damping_time);
+        let coupled = Coupled::new(config.coupling, &caps, tau, &limits, profile.max_velocity);
+        // A virtual tool's contact needs no more damping than its own integration: a tick's worth keeps it quiet.
+        let tau = if coupled.dynamic() { dt } else { tau };
         Self {
             arming: Arming::new(end.flags.disarms()),
             mapping: Mapping::default(),
             sense: Sense::new(&config, profile),
             energy: Energy::new(&config, profile),
             tool: None,
+            coupled,
             queries: Queries::default(),
             caps,
             limits,
-            tau: config.damping_time.unwrap_or_else(|| coupling::damping_time(dt, delay, &caps)),
+            tau,
             gravity: profile.gravity_compensation(&[0.0; 6]) != Wrench::ZERO,
             factor: 1.0,
             last: Wrench::ZERO,
@@ -142,7 +154,7 @@ impl Servo {
         let command = self.command(&sensed, &tool, &touch, dt);
         // 8. Write the device.
         let accepted = self.write(device, clock.now_ns(), command.wrench);
-        self.energy.applied(self.tick, &accepted.applied, touch.felt);
+        self.energy.applied(self.tick, &accepted.applied, touch.felt && self.arming.gain() > 0.0);
         // 9. One record.
         let record =
             self.record(plan, now, clock.now_ns(), &adopted, &sensed, &tool, &touch, &command, accepted);
@@ -159,9 +171,10 @@ impl Servo {
         ns as f64 * 1e-9
     }
 
-    fn tool_state(&self, sensed: &Sensed) -> ToolState {
+    fn tool_state(&mut self, sensed: &Sensed) -> ToolState {
         let offset = self.tool.map_or_else(Pose::identity, |(_, offset)| offset);
-        self.mapping.tool(&sensed.pose, &sensed.twist, &offset)
+        let target = self.mapping.tool(&sensed.pose, &sensed.twist, &offset);
+        self.coupled.tool(&target, &offset, self.arming.owned())
     }
 
     fn touch(&mut self, tool: &ToolState, clock: &dyn Clock, now: u64, dt: f64, adopted: &Adopted) -> Touch {
@@ -195,7 +208,11 @@ impl Servo {
             stiffness: self.mapping.stiffness(&touch.stiffness, &tool.lever),
             damping: self.mapping.stiffness(&touch.damping, &tool.lever),
         };
-        let rendered = if touch.felt {
+        let rendered = if self.coupled.dynamic() {
+            let radius = self.end.snapshots.current().map_or(0.0, |s| s.tool.bound_radius);
+            let wrench = self.coupled.step(tool, touch, &self.mapping, radius, dt);
+            Rendered { wrench, factor: 1.0 }
+        } else if touch.felt {
             coupling::render(&self.caps, &felt, self.factor, dt)
         } else {
             Rendered { wrench: Wrench::ZERO, factor: coupling::recovered(self.factor, dt) }

@@ -9,6 +9,7 @@ use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::HandScript;
 use hapticd::geometry::shapes::cuboid;
 use hapticd::geometry::{Point, Pose, TriMesh, Vec3};
+use hapticd::haptics::coupling::Coupling;
 use hapticd::scene::snapshot::Tool;
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
 use hapticd::servo::record::{FLAG_STIFFNESS_CAPPED, ServoState};
@@ -17,14 +18,14 @@ use std::sync::Arc;
 
 /// How the tool lies between the walls.
 #[derive(Clone, Copy, Debug)]
-enum Lies {
+pub enum Lies {
     Flat,
     OnEdges,
     OnCorners,
 }
 
 /// How a cube is turned to lie so.
-fn laid(lies: Lies) -> UnitQuaternion<f64> {
+pub fn laid(lies: Lies) -> UnitQuaternion<f64> {
     let toward = match lies {
         Lies::Flat => Vec3::y(),
         Lies::OnEdges => Vec3::new(1.0, 1.0, 0.0),
@@ -60,7 +61,7 @@ impl Holds {
 }
 
 /// Points of the cube's shell: coarse, on purpose, so that the sampling's own work must be taken out as well.
-const POINTS: u32 = 3000;
+pub const POINTS: u32 = 3000;
 
 /// What became of a wedged tool.
 pub struct Wedged {
@@ -106,11 +107,24 @@ fn wedge(device: &str, lies: Lies, a: f64, stiffness: f64, holds: Holds) -> Wedg
 
 /// Wedges a tool 0.5 mm into walls above and below, 0.2 mm off the middle, and lets go.
 pub fn press(device: &str, laid: &Laid<'_>, stiffness: f64, holds: Holds, tips: bool) -> Wedged {
+    press_by(Coupling::default(), device, laid, stiffness, holds, tips)
+}
+
+/// The same by a coupling of one's choice.
+pub fn press_by(
+    coupling: Coupling,
+    device: &str,
+    laid: &Laid<'_>,
+    stiffness: f64,
+    holds: Holds,
+    tips: bool,
+) -> Wedged {
     let hand = HandScript::parse(&holds.script(tips)).expect("parses");
     let options = OpenOptions { hand, ..OpenOptions::default() };
     let mut opened = Registry::builtin().open(device, &options).expect("shipped");
     opened.calibrate().expect("calibrates");
-    let config = ServoConfig { gate_force: 1e4, gate_torque: 1e4, ramp_up: 0.05, ..ServoConfig::default() };
+    let gate = ServoConfig { gate_force: 1e4, gate_torque: 1e4, ..ServoConfig::default() };
+    let config = ServoConfig { coupling, ramp_up: 0.05, ..gate };
     let mut bench = Bench::new(opened, config);
     let heights = laid.mesh.vertices.iter().map(|v| (laid.turn * v).y);
     let (low, high) = heights.fold((f64::MAX, f64::MIN), |(l, h), y| (l.min(y), h.max(y)));

@@ -1,0 +1,66 @@
+//! `[coupling]`: between device and tool.
+
+use super::source::{SourceError, Table};
+
+/// `[coupling]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Coupling {
+    /// How device and tool hang together.
+    pub law: Law,
+    /// How it is to feel.
+    pub preset: Preset,
+    /// Mass of the virtual tool, kg.
+    pub tool_mass_kg: f64,
+}
+
+/// How device and tool hang together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Law {
+    /// The tool is where the device is.
+    #[default]
+    Direct,
+    /// A virtual tool with a mass, on a spring.
+    Dynamic,
+}
+
+/// How it is to feel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preset {
+    /// A third of the device's stiffness.
+    Soft,
+    /// All of it, well damped.
+    #[default]
+    Normal,
+    /// All of it, damped as little as is stable.
+    Crisp,
+}
+
+impl Default for Coupling {
+    fn default() -> Self {
+        Self { law: Law::default(), preset: Preset::default(), tool_mass_kg: 0.012 }
+    }
+}
+
+impl Coupling {
+    pub(super) fn read(t: &Table<'_>) -> Result<Self, SourceError> {
+        let law = match t.opt::<String>("law")?.as_deref() {
+            None | Some("direct") => Law::Direct,
+            Some("dynamic") => Law::Dynamic,
+            Some(word) => {
+                return Err(t.error("law", format!("'{word}' is neither \"direct\" nor \"dynamic\"")));
+            }
+        };
+        let preset = match t.opt::<String>("preset")?.as_deref() {
+            Some("soft") => Preset::Soft,
+            None | Some("normal") => Preset::Normal,
+            Some("crisp") => Preset::Crisp,
+            Some(word) => {
+                return Err(
+                    t.error("preset", format!("'{word}' is neither \"soft\", \"normal\" nor \"crisp\""))
+                );
+            }
+        };
+        let d = Self::default();
+        Ok(Self { law, preset, tool_mass_kg: t.within("tool_mass_kg", d.tool_mass_kg, 0.012..=1.0)? })
+    }
+}
