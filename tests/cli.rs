@@ -6,6 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+#[path = "cli/stability.rs"]
+mod stability;
+
 fn hapticd(args: &[&str]) -> Output {
     hapticd_with_cache(Path::new(env!("CARGO_TARGET_TMPDIR")), args)
 }
@@ -26,8 +29,19 @@ fn every_subcommand_has_help() {
     assert!(top.status.success());
     let top = text(&top.stdout);
     assert!(top.contains("Exit codes:"), "{top}");
-    for sub in ["run", "ctl", "demo", "simulate", "inspect", "evaluate", "plot", "doctor", "zero", "devices"]
-    {
+    for sub in [
+        "run",
+        "ctl",
+        "demo",
+        "simulate",
+        "inspect",
+        "evaluate",
+        "stability",
+        "plot",
+        "doctor",
+        "zero",
+        "devices",
+    ] {
         assert!(top.contains(&format!("\n  {sub} ")), "{sub} does not stand in the overview");
         let help = hapticd(&[sub, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{sub} --help");
@@ -180,6 +194,7 @@ fn a_full_standard_output_is_an_error_and_no_panic() {
         vec!["devices".into()],
         vec!["devices".into(), "--json".into()],
         vec!["devices".into(), "ideal-6dof".into()],
+        vec!["stability".into(), "ideal-6dof".into()],
         vec!["zero".into()],
     ];
     for line in &lines {

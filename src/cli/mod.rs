@@ -21,6 +21,7 @@ pub mod run;
 pub mod settings;
 pub mod simulate;
 pub mod simulation;
+pub mod stability;
 pub mod zero;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -66,6 +67,8 @@ pub enum Command {
     Inspect(inspect::Args),
     /// Run a contact method along recorded pose paths and compare with exact answers
     Evaluate(evaluate::Args),
+    /// Measure what each device renders stably on its simulation: stiffness, Z-width, energy bound
+    Stability(stability::Args),
     /// Plot a recording: force, torque, penetration and compute time over time
     Plot(plot::Args),
     /// Check this machine for real-time work; name what is degraded and its cure
@@ -89,6 +92,7 @@ impl Command {
             Self::Simulate(a) => simulate::run(a),
             Self::Inspect(a) => inspect::run(a),
             Self::Evaluate(a) => evaluate::run(a),
+            Self::Stability(a) => stability::run(a),
             Self::Plot(a) => plot::run(a),
             Self::Doctor(a) => doctor::run(a),
             Self::Zero(a) => zero::run(a),

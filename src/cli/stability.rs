@@ -1,0 +1,210 @@
+//! `hapticd stability`: what each device renders stably, measured on its simulation through the shipped servo.
+
+mod measure;
+mod picture;
+mod rig;
+
+use super::plot::draw::must_be_png;
+use super::{exit, out};
+use crate::device::dynamics::Inertia;
+use crate::device::profile::{Covered, Profile};
+use crate::device::registry::Registry;
+use crate::device::simulated::Hand;
+use crate::haptics::guard::energy::EnergyGuard;
+use anyhow::Context as _;
+use measure::{Felt, Limit};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Share of the felt stiffness that a guard must keep to be the default.
+const KEPT: f64 = 0.9;
+/// Mass (kg), b (N·s/m), B (N·s/m), and the exact limits (N/m) for a delay of 0, 1 and 2 samples: eigenvalues of the sampled loop
+/// with hold and backward difference, no hand, 1 kHz.
+const EXACT: [(f64, f64, f64, [f64; 3]); 8] = [
+    (0.1, 0.1, 0.0, [200.0, 66.7, 40.0]),
+    (0.1, 0.5, 0.0, [1000.8, 333.8, 200.4]),
+    (0.1, 1.0, 0.0, [2003.3, 668.5, 401.7]),
+    (0.1, 0.1, 1.0, [2178.5, 725.4, 434.0]),
+    (0.1, 0.1, 5.0, [9704.0, 3211.0, 1895.0]),
+    (0.1, 0.1, 20.0, [32_900.0, 10_379.0, 5597.0]),
+    (0.25, 1.0, 5.0, [11_771.0, 3916.0, 2337.0]),
+    (1.0, 2.0, 10.0, [23_769.0, 7916.0, 4737.0]),
+];
+
+/// Arguments of `hapticd stability`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Devices to measure; by default all that have motors
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Directory of additional profiles (*.toml); they win over the built-in ones
+    #[arg(long, value_name = "DIR")]
+    profiles: Option<PathBuf>,
+    /// Draw the Z-width of the device into this PNG file; needs one NAME
+    #[arg(long, short, value_name = "PNG")]
+    out: Option<PathBuf>,
+    /// Compare the loop with the exact limits of the sampled spring first
+    #[arg(long)]
+    theory: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// One device.
+#[derive(Serialize)]
+struct Report {
+    name: String,
+    /// Samples from sense to force.
+    delay: u32,
+    /// What is asked for, N/m: the profile's largest.
+    asked: f64,
+    width: Vec<Limit>,
+    observe: Felt,
+    certified: Felt,
+    /// N/m, or null for a device that is not certifiable.
+    covered: Option<f64>,
+    /// Share of the felt stiffness that the energy bound keeps.
+    kept: f64,
+}
+
+/// Runs `hapticd stability`.
+///
+/// # Errors
+/// A message for the user.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let registry = match &args.profiles {
+        Some(dir) => Registry::with_dir(dir)?,
+        None => Registry::builtin(),
+    };
+    let all = || registry.profiles().iter().filter(|p| p.max_force > 0.0).cloned().collect();
+    let named = args.names.iter().map(|name| registry.profile(name).map_err(exit::Usage::from));
+    let profiles: Vec<Arc<Profile>> =
+        if args.names.is_empty() { all() } else { named.collect::<Result<_, _>>()? };
+    if let Some(idle) = profiles.iter().find(|p| p.max_force <= 0.0) {
+        return Err(exit::Usage(format!("{} has no motors: nothing to measure", idle.name)).into());
+    }
+    if let Some(path) = &args.out {
+        let (1, Ok(())) = (args.names.len(), must_be_png(path)) else {
+            return Err(exit::Usage("--out takes a name that ends in .png, and one device".into()).into());
+        };
+    }
+    let theory = if args.theory { Some(theory()?) } else { None };
+    if let (Some(rows), false) = (&theory, args.json) {
+        out::line(rows_text(rows))?;
+    }
+    let mut reports = vec![];
+    for profile in &profiles {
+        let report = measured(profile)?;
+        if !args.json {
+            out::line(text(&report))?;
+        }
+        if let Some(path) = &args.out {
+            picture::draw(path, &report).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        reports.push(report);
+    }
+    if args.json {
+        out::json(&serde_json::json!({ "devices": reports, "theory": theory }), false)?;
+    }
+    Ok(exit::OK)
+}
+
+fn measured(profile: &Profile) -> anyhow::Result<Report> {
+    let asked = profile.max_stiffness;
+    let observe = measure::felt(profile, EnergyGuard::Observe, asked)?;
+    let certified = measure::felt(profile, EnergyGuard::Certified, asked)?;
+    Ok(Report {
+        name: profile.name.clone(),
+        delay: profile.transport.read_delay + profile.transport.write_delay,
+        asked,
+        width: measure::width(profile)?,
+        observe,
+        certified,
+        covered: profile.covered(1e-3).map(|c: Covered| c.stiffness),
+        kept: certified.stiffness / observe.stiffness.max(1e-9),
+    })
+}
+
+/// One row of the comparison with the exact limits.
+#[derive(Serialize)]
+struct Row {
+    mass: f64,
+    friction: f64,
+    damping: f64,
+    delay: u32,
+    exact: f64,
+    found: f64,
+}
+
+fn theory() -> anyhow::Result<Vec<Row>> {
+    let shipped = Registry::builtin().profile("ideal-6dof")?;
+    let mut rows = vec![];
+    for (mass, friction, damping, limits) in EXACT {
+        for (delay, exact) in (0..).zip(limits) {
+            let mut profile = Profile::clone(&measure::uncapped(&shipped));
+            if let Inertia::Ideal { mass: m, .. } = &mut profile.dynamics.inertia {
+                *m = mass;
+            }
+            profile.dynamics.friction.viscous = [friction; 3];
+            profile.max_force = 1e6;
+            profile.transport.write_delay = delay;
+            // Forty periods: within one percent of the limit an oscillation grows by a few percent in that time.
+            let window = |k: f64| ((250e3 / (k / mass).sqrt()) as usize).max(1500);
+            let found = measure::stable(&Arc::new(profile), Hand::NONE, damping, window, 0.0)?;
+            rows.push(Row { mass, friction, damping, delay, exact, found });
+        }
+    }
+    Ok(rows)
+}
+
+fn rows_text(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "Largest stable stiffness of a device without a hand, N/m\n\n\
+         | mass kg | b N·s/m | B N·s/m | delay | exact | found | off % |\n|-|-|-|-|-|-|-|\n",
+    );
+    for r in rows {
+        let off = 100.0 * (r.found / r.exact - 1.0);
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {:.1} | {:.1} | {off:+.1} |",
+            r.mass, r.friction, r.damping, r.delay, r.exact, r.found
+        );
+    }
+    text
+}
+
+fn text(r: &Report) -> String {
+    let mut text = format!("{} ({} samples of delay)\n\n", r.name, r.delay);
+    text += "| damping N·s/m | stable without a hand N/m | in a relaxed hand N/m |\n|-|-|-|\n";
+    for l in &r.width {
+        let _ = writeln!(text, "| {:.2} | {:.0} | {:.0} |", l.damping, l.nobody, l.normal);
+    }
+    let _ = writeln!(
+        text,
+        "\nA wall of {:.0} N/m as shipped, pressed by a relaxed hand, and met at 0.1 m/s by nobody's:\n",
+        r.asked
+    );
+    text +=
+        "| limits.energy | felt N/m | at N | rests | restitution | peak N | depth mm |\n|-|-|-|-|-|-|-|\n";
+    for (name, f) in [("observe", &r.observe), ("certified", &r.certified)] {
+        let rests = if f.shakes { "no" } else { "yes" };
+        let (k, n, e, peak, depth) = (f.stiffness, f.force, f.restitution, f.peak, 1e3 * f.depth);
+        let _ = writeln!(text, "| {name} | {k:.0} | {n:.2} | {rests} | {e:.3} | {peak:.2} | {depth:.2} |");
+    }
+    let _ = match r.covered {
+        None => {
+            writeln!(text, "\nNot certifiable: the profile certifies no friction, so nothing is bounded.")
+        }
+        Some(k) => writeln!(
+            text,
+            "\nCertified friction covers {k:.0} N/m; the bound keeps {:.0} % of what is felt: {}.",
+            100.0 * r.kept,
+            if r.kept >= KEPT { "it costs nothing here" } else { "too little for a default" }
+        ),
+    };
+    text
+}
