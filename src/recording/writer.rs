@@ -61,7 +61,8 @@ impl Recorder {
             epoch_ns: header.epoch_ns,
             sequence: 0,
             in_chunk: 0,
-            bytes: 8192,
+            // The definition stands in the file and again in its index.
+            bytes: 4096 + 2 * layout::schema().len() as u64,
             buffer: Vec::with_capacity(layout::encoded_len()),
         })
     }
