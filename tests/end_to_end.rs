@@ -170,6 +170,7 @@ fn kill_9_of_the_owner_while_touching_ramps_to_zero() {
     child.wait().expect("waits");
     wait_zero(&d);
     wait_for("nobody to own the force", || (owner(&d) == 0).then_some(()));
+    assert_eq!(d.status().state.expect("a state").zero, "lease_lost", "nobody asked for it");
     // Nothing is broken: the next client arms and feels.
     let mut c = d.client("next");
     let away = json!({"object": "cube", "pose": at(AWAY)});

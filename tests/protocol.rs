@@ -274,6 +274,15 @@ proptest! {
     }
 }
 
+/// Whether null wants an answer cannot be told, so it is refused rather than carried out in silence.
+#[test]
+fn an_id_of_null_is_refused() {
+    let (id, e) = parse_request(br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#).expect_err("refused");
+    assert_eq!((id, e.code), (None, codes::INVALID_REQUEST));
+    assert!(e.message.contains("neither a whole number nor a string"), "{e}");
+    assert_eq!(parse_request(br#"{"jsonrpc":"2.0","method":"ping"}"#).expect("a notification").id, None);
+}
+
 #[test]
 fn golden_json_requests() {
     let line = br#"{"jsonrpc":"2.0","id":1,"method":"hello","params":{"min":1,"max":1,"client":"demo"}}"#;

@@ -137,8 +137,12 @@ pub fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
 /// What the system says; a file larger than [`MAX_FILE`] is refused.
 pub fn read_text(path: &Path) -> std::io::Result<String> {
     use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
     let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    // Opening a FIFO must not wait for a writer; reading one that nobody writes to is an empty file.
+    let file = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    nix::fcntl::fcntl(&file, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::empty()))?;
+    file.take(MAX_FILE + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE {
         return Err(std::io::Error::other(format!("larger than {MAX_FILE} bytes")));
     }

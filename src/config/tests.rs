@@ -93,6 +93,27 @@ fn a_missing_file_is_named() {
     assert!(e.to_string().starts_with("/nonexistent/hapticd.toml: "), "{e}");
 }
 
+/// Nobody writes to it: it is an empty file, not one to wait for. One that is written to is read to its end.
+#[test]
+fn a_fifo_is_read_without_waiting_for_a_writer() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("fifo");
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert_eq!(read_text(&path).unwrap(), "");
+    let (from, to) = nix::unistd::pipe().map(|(r, w)| (r, std::fs::File::from(w))).unwrap();
+    let writer = std::thread::spawn(move || {
+        use std::io::Write;
+        for k in 0..100 {
+            let mut to = &to;
+            to.write_all(format!("line {k}\n").as_bytes()).unwrap();
+        }
+    });
+    let through = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&from));
+    let text = read_text(Path::new(&through)).unwrap();
+    writer.join().unwrap();
+    assert!(text.lines().count() == 100 && text.starts_with("line 0\n"), "{text}");
+}
+
 #[test]
 fn suggestions_are_near_misses_only() {
     let known = ["priority", "core", "budget_us"];

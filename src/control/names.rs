@@ -33,6 +33,7 @@ pub fn zero(z: ZeroReason) -> &'static str {
         ZeroReason::NoScene => "no_scene",
         ZeroReason::Clutch => "clutch",
         ZeroReason::Shutdown => "shutdown",
+        ZeroReason::NoForce => "no_force",
     }
 }
 

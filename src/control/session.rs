@@ -63,6 +63,11 @@ impl Session {
         &self.token
     }
 
+    /// The user whose session it is.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
     /// Notes that the client has sent something.
     pub fn heard(&self) {
         self.heard.store(self.started.elapsed().as_millis() as u64, Relaxed);
@@ -226,8 +231,8 @@ fn same(a: &str, b: &str) -> bool {
 }
 
 fn random(out: &mut [u8]) -> io::Result<()> {
-    use std::io::Read;
-    std::fs::File::open("/dev/urandom")?.read_exact(out)
+    // Not from /dev/urandom: a client must be able to say `disarm` when no descriptor is left.
+    getrandom::fill(out).map_err(io::Error::from)
 }
 
 /// Lower-case hexadecimal digits.

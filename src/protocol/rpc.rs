@@ -40,14 +40,18 @@ impl<'de> Deserialize<'de> for TwoPointZero {
 pub struct Request {
     /// Always 2.0.
     pub jsonrpc: TwoPointZero,
-    /// Chosen by the client.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Chosen by the client. Null is refused: whether it wants an answer cannot be told.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub id: Option<Id>,
     /// What is asked for.
     pub method: String,
     /// Named arguments.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub params: Value,
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Id>, D::Error> {
+    Id::deserialize(d).map(Some)
 }
 
 /// An answer: `result` or `error`.

@@ -247,11 +247,12 @@ impl Arming {
         self.lease_until_ns = until_ns;
     }
 
-    /// Watches disarm requests and the lease.
+    /// Watches disarm requests (a number that changes with each, odd where the owner is gone) and the lease.
     pub fn watch(&mut self, disarms: u64, now_ns: u64) {
         if disarms != self.disarms {
             self.disarms = disarms;
-            self.leave(ZeroReason::Disarmed);
+            let gone = disarms & 1 == 1;
+            self.leave(if gone { ZeroReason::LeaseLost } else { ZeroReason::Disarmed });
         }
         if owned(self.state) && now_ns >= self.lease_until_ns {
             self.leave(ZeroReason::LeaseLost);

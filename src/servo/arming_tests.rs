@@ -38,7 +38,7 @@ fn the_gate_holds_zero_while_the_wanted_force_is_large() {
 #[test]
 fn a_disarm_ramps_down_within_fifty_milliseconds_and_ends_idle() {
     let mut a = rendering();
-    a.watch(1, 0);
+    a.watch(2, 0);
     let mut last = 1.0;
     let ticks = (1..100).find(|_| {
         let gain = a.step(&ON, &config());
@@ -138,7 +138,7 @@ fn a_new_tool_fades_the_last_command_and_goes_through_the_gate() {
 fn a_disarm_during_a_tool_change_wins() {
     let mut a = rendering();
     a.regate(&Wrench::ZERO);
-    a.watch(1, 0);
+    a.watch(2, 0);
     while a.gain() > 0.0 {
         a.step(&ON, &config());
     }

@@ -8,6 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 #[derive(Debug, Default)]
 struct Shared {
+    /// Rises with every request to take the force away; odd where the last was for a lease that was lost. Of two at the same moment
+    /// either may have been the last.
     disarms: AtomicU64,
     stop: AtomicBool,
     continued: AtomicBool,
@@ -23,7 +25,15 @@ impl Flags {
     /// Takes the force away: ramp to zero, then idle. Arm commands sent before this call no longer count.
     #[inline]
     pub fn disarm(&self) {
-        self.0.disarms.fetch_add(1, AcqRel);
+        let odd = self.0.disarms.load(Acquire) & 1;
+        self.0.disarms.fetch_add(2 - odd, AcqRel);
+    }
+
+    /// As [`disarm`](Self::disarm), because the owner is gone: records say so.
+    #[inline]
+    pub fn lose(&self) {
+        let odd = self.0.disarms.load(Acquire) & 1;
+        self.0.disarms.fetch_add(1 + odd, AcqRel);
     }
 
     /// Ends the servo: ramp to zero, zero at the device, then its thread returns.
@@ -50,7 +60,8 @@ impl Flags {
         let _ = self.0.fault.compare_exchange(0, fault as u8, AcqRel, Relaxed);
     }
 
-    /// How often the force was taken away. Servo side and command stamps.
+    /// Changes with each request to take the force away; odd where the last was for a lost lease. Servo side and command
+    /// stamps.
     #[inline]
     pub(super) fn disarms(&self) -> u64 {
         self.0.disarms.load(Acquire)

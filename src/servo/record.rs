@@ -54,6 +54,8 @@ pub enum ZeroReason {
     Clutch,
     /// The daemon is shutting down.
     Shutdown,
+    /// Touched, but neither contact nor limits allow a force: a stiffness or a limit of zero, or no direction to push in.
+    NoForce,
 }
 
 /// Latched faults.
@@ -110,7 +112,7 @@ impl ServoState {
 
 impl ZeroReason {
     /// All of them, in the order of their codes.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::None,
         Self::NoDevice,
         Self::NotReady,
@@ -125,6 +127,7 @@ impl ZeroReason {
         Self::NoScene,
         Self::Clutch,
         Self::Shutdown,
+        Self::NoForce,
     ];
 
     /// The value with this code (`as u8`); an unknown code reads as `Fault`, the safe side. Real-time safe.

@@ -252,7 +252,10 @@ impl Servo {
         let wrench = bounded.wrench;
         // What stands still beside a stopped object keeps its force: only then is there a reason for none.
         let stopped = touch.stopped && wrench == Wrench::ZERO;
-        let zero = self.arming.zero(&situation, touch.felt, stopped);
+        let zero = match self.arming.zero(&situation, touch.felt, stopped) {
+            ZeroReason::None if wrench == Wrench::ZERO => ZeroReason::NoForce,
+            zero => zero,
+        };
         let stopping = self.end.flags.stopping() && self.arming.state() == ServoState::Idle;
         Command {
             wrench,

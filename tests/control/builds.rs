@@ -145,3 +145,36 @@ fn of_who_has_gone_the_build_ends_and_what_waits_is_dropped() {
     next.send(&request(2, "object.create", &json!({"name": "b", "mesh": "coarse", "material": "m"})));
     assert_eq!(code(&next.line().expect("an answer")), 0);
 }
+
+/// Who waits for a place to build and goes leaves the queue at once, not when a place is free.
+#[test]
+fn who_goes_while_he_waits_leaves_the_queue() {
+    let (d, _dir, path) = with_ball();
+    // Two build for long: that is how many may.
+    let mut first = d.raw();
+    prepare(&mut first, &path, 400);
+    let mut second = d.raw();
+    second.hello();
+    let busy: Vec<Raw> = [(first, 1.0), (second, 1.1)]
+        .into_iter()
+        .map(|(mut r, scale)| {
+            let made =
+                json!({"name": format!("ball of {scale}"), "mesh": "ball", "material": "m", "scale": scale});
+            r.send(&request(10, "object.create", &made));
+            wait_for("progress", || (r.line()?["method"] == "progress").then_some(()));
+            r
+        })
+        .collect();
+    let raws = || d.status().sessions.iter().filter(|s| s.client == "raw").count();
+    let mut waits = d.raw();
+    waits.hello();
+    waits.send(&create(20));
+    // Its turn has not come: it is asked for something that is answered beside.
+    assert_eq!(code(&waits.ask(&request(21, "ping", &json!({})))), 0);
+    assert_eq!(raws(), 3);
+    drop(waits);
+    wait_for("the end of the session", || (raws() == 2).then_some(()));
+    let scene = d.client("looker").call("scene", json!({})).expect("a scene");
+    assert_eq!(scene["objects"].as_array().map(Vec::len), Some(0), "the two still build: {scene}");
+    drop(busy);
+}

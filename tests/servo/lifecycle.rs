@@ -42,6 +42,38 @@ fn a_pressed_floor_answers_with_its_stiffness() {
     assert_eq!(bench.handle.counters().heap.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
+/// Where the force is zero without anybody having taken it away, the record says that too.
+#[test]
+fn a_contact_without_force_has_its_reason() {
+    let (mut bench, puppet) = Bench::puppet(FREE);
+    bench.arm();
+    glide(&mut bench, &puppet, 0.009);
+    assert_eq!(bench.steps(20).zero, ZeroReason::None);
+    let soft = vec![object(1, floor(), Pose::identity(), 0.0)];
+    bench.publish(scene(2, &sphere_tool(0.01), soft));
+    let r = bench.steps(200);
+    assert_eq!((norm(r.force), r.touched, r.state), (0.0, 1, ServoState::Rendering));
+    assert_eq!(r.zero, ZeroReason::NoForce);
+    glide(&mut bench, &puppet, 0.012);
+    assert_eq!(bench.step().zero, ZeroReason::NoContact);
+}
+
+/// Whether somebody asked for it or the owner is gone, and which of both was last, stands in the records.
+#[test]
+fn a_lost_owner_is_told_from_a_disarm() {
+    let asks = |bench: &Bench, gone: bool| if gone { bench.handle.lose() } else { bench.handle.disarm() };
+    for (first, second) in [(true, true), (true, false), (false, true), (false, false)] {
+        let (mut bench, _puppet) = Bench::puppet(FREE);
+        for gone in [first, second] {
+            bench.arm();
+            asks(&bench, gone);
+            let reason = if gone { ZeroReason::LeaseLost } else { ZeroReason::Disarmed };
+            assert_eq!(bench.step().zero, reason);
+            assert_eq!((bench.steps(100).zero, bench.last.state), (reason, ServoState::Idle));
+        }
+    }
+}
+
 #[test]
 fn contact_begins_and_ends_once() {
     let (mut bench, puppet) = Bench::puppet(FREE);

@@ -182,7 +182,7 @@ impl State {
         }
         if self.arming.owner.as_ref().is_some_and(|o| o.session == session) {
             if let Some(servo) = &self.servo {
-                servo.disarm();
+                servo.lose();
             }
             self.arming.owner = None;
             self.shared.owner.store(0, Relaxed);

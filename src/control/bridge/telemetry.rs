@@ -93,7 +93,7 @@ impl Telemetry {
                 false => {
                     let why = match r.zero {
                         ZeroReason::LeaseLost => {
-                            " (the daemon could not renew the lease in time: the machine is too busy)"
+                            " (the owner is gone, or the machine was too busy to renew the lease in time)"
                         }
                         _ => "",
                     };

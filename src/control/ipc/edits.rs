@@ -2,7 +2,7 @@
 
 use super::{Server, answer, need};
 use crate::control::outbox::Outbox;
-use crate::control::scene::{convert, may_build};
+use crate::control::scene::{Owner, convert, may_build};
 use crate::control::session::Session;
 use crate::geometry::field::build::Progress;
 use crate::protocol::edit::Edit;
@@ -142,10 +142,19 @@ async fn carry_out(
     let closed = |_| RpcError::new(codes::SHUTDOWN, "the daemon is shutting down");
     // Only what may build waits for a place.
     let builds = job.transaction.edits.iter().any(may_build);
-    let _place = if builds { Some(server.builds.acquire().await.map_err(closed)?) } else { None };
+    let _place = if builds {
+        // Who goes while he waits leaves the queue, with his descriptor.
+        tokio::select! {
+            place = server.builds.acquire() => Some(place.map_err(closed)?),
+            () = outbox.closed() => return Err(RpcError::new(codes::CANCELLED, "the connection has ended")),
+        }
+    } else {
+        None
+    };
     let cancel = running.start(job.id.clone());
     let report = Report::new(outbox.clone(), job.id.clone(), cancel.clone());
-    let (scene, owner) = (server.scene.clone(), session.id);
+    let owner = Owner { session: session.id, uid: session.uid() };
+    let scene = server.scene.clone();
     let done =
         tokio::task::spawn_blocking(move || scene.transact(owner, &job.transaction, job.descriptor, &report))
             .await;

@@ -6,6 +6,7 @@
 
 pub mod convert;
 mod info;
+mod reading;
 pub mod source;
 #[cfg(test)]
 mod tests;
@@ -52,6 +53,15 @@ type Commit = (u64, Vec<Option<u32>>, Vec<String>);
 /// What each edit loads.
 type Meshes = Vec<Option<Arc<SourceMesh>>>;
 
+/// Who changes the scene.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Session, to which new parts belong.
+    pub session: u64,
+    /// User, against whom files that hang count.
+    pub uid: u32,
+}
+
 /// The scene and everything that changes it.
 pub struct SceneService {
     scene: Mutex<Scene>,
@@ -92,7 +102,7 @@ impl SceneService {
     /// The cause, with the field and the generation that stands.
     pub fn transact(
         &self,
-        owner: u64,
+        owner: Owner,
         t: &Transaction,
         descriptor: Option<OwnedFd>,
         progress: &dyn Progress,
@@ -105,7 +115,7 @@ impl SceneService {
 
     fn attempt(
         &self,
-        owner: u64,
+        owner: Owner,
         t: &Transaction,
         descriptor: Option<OwnedFd>,
         progress: &dyn Progress,
@@ -121,7 +131,7 @@ impl SceneService {
         }
         self.check_generation(t, self.generation())?;
         // Checked before anything is read: a wrong edit must not cost a build.
-        let (meshes, mut notes) = self.load(&t.edits, descriptor)?;
+        let (meshes, mut notes) = self.load(&t.edits, descriptor, owner.uid, progress)?;
         let names = |ids: &[Option<u32>]| {
             let created = t.edits.iter().zip(ids).filter_map(|(e, id)| match (e, id) {
                 (Wire::ObjectCreate { name, .. }, Some(id)) => Some(Created { name: name.clone(), id: *id }),
@@ -134,7 +144,7 @@ impl SceneService {
             convert::edits(&t.edits, &meshes, scene)
         };
         let (generation, ids, warnings) =
-            self.commit(owner, &make, t.edits.iter().any(may_build), progress)?;
+            self.commit(owner.session, &make, t.edits.iter().any(may_build), progress)?;
         notes.extend(warnings);
         Ok(Committed { generation, created: names(&ids), notes })
     }
@@ -225,6 +235,8 @@ impl SceneService {
         &self,
         edits: &[Wire],
         mut descriptor: Option<OwnedFd>,
+        uid: u32,
+        progress: &dyn Progress,
     ) -> Result<(Meshes, Vec<String>), RpcError> {
         let readings: Vec<_> = edits
             .iter()
@@ -250,7 +262,7 @@ impl SceneService {
                         source::accept(fd, limit)?
                     }
                 };
-                source::parse(&source::read(&file, limit)?, &reading)
+                source::parse(&reading::read(file, limit, uid, progress)?, &reading)
             };
             let (mesh, note) = one().map_err(|e| convert::at(e, i))?;
             meshes.push(Some(mesh));

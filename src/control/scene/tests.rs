@@ -72,6 +72,8 @@ fn object(name: &str, moving: bool) -> Wire {
     }
 }
 
+const OWNER: Owner = Owner { session: 7, uid: 1000 };
+
 fn edits(edits: Vec<Wire>) -> Transaction {
     Transaction { edits, expect_generation: None }
 }
@@ -80,7 +82,7 @@ fn edits(edits: Vec<Wire>) -> Transaction {
 fn a_whole_scene_in_one_transaction_is_published_once() {
     let (s, log) = service(1 << 30);
     let t = edits(vec![load("cube", 16), material("wood", 500.0), object("a", false), object("b", true)]);
-    let done = s.transact(7, &t, Some(cube()), &Silent).unwrap();
+    let done = s.transact(OWNER, &t, Some(cube()), &Silent).unwrap();
     assert_eq!(log.generations(), [done.generation]);
     let names: Vec<_> = done.created.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
@@ -95,7 +97,7 @@ fn whatever_fails_changes_and_publishes_nothing() {
     let (s, log) = service(1 << 30);
     let before = s.info();
     let refused = |t: Transaction, fd: Option<OwnedFd>, code: i32, field: &str| {
-        let e = s.transact(7, &t, fd, &Silent).unwrap_err();
+        let e = s.transact(OWNER, &t, fd, &Silent).unwrap_err();
         let data = e.data.clone().unwrap();
         assert_eq!((e.code, data.field.as_deref()), (code, Some(field)), "{e}");
         assert_eq!(data.generation, Some(before.generation));
@@ -125,18 +127,18 @@ fn whatever_fails_changes_and_publishes_nothing() {
     refused(late, Some(cube()), codes::CONFLICT, "expect_generation");
     assert_eq!(s.info(), before);
     assert!(log.generations().is_empty());
-    s.transact(7, &edits(full()), Some(cube()), &Silent).unwrap();
+    s.transact(OWNER, &edits(full()), Some(cube()), &Silent).unwrap();
 }
 
 #[test]
 fn a_scene_over_the_memory_cap_is_refused_before_it_is_built() {
     let (s, log) = service(200_000);
     let t = edits(vec![load("cube", 256), material("wood", 500.0), object("a", false)]);
-    let e = s.transact(7, &t, Some(cube()), &Silent).unwrap_err();
+    let e = s.transact(OWNER, &t, Some(cube()), &Silent).unwrap_err();
     assert_eq!(e.code, codes::LIMIT);
     assert!(log.generations().is_empty());
     let t = edits(vec![load("cube", 16), material("wood", 500.0), object("a", false)]);
-    s.transact(7, &t, Some(cube()), &Silent).unwrap();
+    s.transact(OWNER, &t, Some(cube()), &Silent).unwrap();
 }
 
 /// Cancels at the first step.
@@ -155,7 +157,7 @@ impl Progress for Cancel {
 fn a_cancelled_build_changes_nothing() {
     let (s, log) = service(1 << 30);
     let t = edits(vec![load("cube", 64), material("wood", 500.0), object("a", false)]);
-    let e = s.transact(7, &t, Some(cube()), &Cancel(AtomicBool::new(true))).unwrap_err();
+    let e = s.transact(OWNER, &t, Some(cube()), &Cancel(AtomicBool::new(true))).unwrap_err();
     assert_eq!(e.code, codes::CANCELLED);
     assert!(log.generations().is_empty() && s.info().objects.is_empty());
 }
@@ -164,14 +166,20 @@ fn a_cancelled_build_changes_nothing() {
 fn edits_from_many_threads_all_arrive_and_generations_rise() {
     let (s, log) = service(1 << 30);
     let t = edits(vec![load("cube", 8), material("wood", 500.0), object("a", false)]);
-    s.transact(7, &t, Some(cube()), &Silent).unwrap();
+    s.transact(OWNER, &t, Some(cube()), &Silent).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {
             let s = &s;
             scope.spawn(move || {
                 for i in 0..25 {
                     let name = format!("m{thread}-{i}");
-                    s.transact(thread, &edits(vec![material(&name, 1.0)]), None, &Silent).unwrap();
+                    s.transact(
+                        Owner { session: thread, ..OWNER },
+                        &edits(vec![material(&name, 1.0)]),
+                        None,
+                        &Silent,
+                    )
+                    .unwrap();
                 }
             });
         }
@@ -186,7 +194,7 @@ fn edits_from_many_threads_all_arrive_and_generations_rise() {
 fn the_daemon_fades_and_removes_what_a_session_owned() {
     let (s, _) = service(1 << 30);
     let t = edits(vec![load("cube", 8), material("wood", 500.0), object("a", false)]);
-    s.transact(7, &t, Some(cube()), &Silent).unwrap();
+    s.transact(OWNER, &t, Some(cube()), &Silent).unwrap();
     s.apply(7, &[Edit::FadeOwned { owner: 7, gain: 0.5 }]).unwrap();
     assert_eq!(s.scene().objects().next().unwrap().gain, 0.5);
     s.apply(7, &[Edit::RemoveOwned { owner: 7 }]).unwrap();
