@@ -2,7 +2,7 @@
 //! wait when their connection ends.
 
 use crate::daemon::{Daemon, Raw, code, wait_for};
-use hapticd::geometry::shapes;
+use hapticd::geometry::{Point, TriMesh, shapes};
 use hapticd::protocol::rpc::codes;
 use serde_json::{Value, json};
 use std::net::Shutdown;
@@ -58,6 +58,47 @@ fn a_build_tells_its_progress_and_then_its_generation() {
     // The same again is there already, and nothing is told of it.
     r.send(&request(78, "object.create", &json!({"name": "b", "mesh": "ball", "material": "m"})));
     assert_eq!(r.line().expect("an answer")["id"], 78);
+}
+
+/// Triangles at random, for which the importer takes its time.
+#[test]
+fn a_long_import_tells_its_progress_and_is_cancelled() {
+    let (d, dir, _) = with_ball();
+    let path = dir.path().join("soup.stl");
+    let mut x = 1_u32;
+    let mut random = || {
+        x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(x >> 8) / f64::from(1 << 24)
+    };
+    let vertices = (0..60_000).map(|_| Point::new(random(), random(), random())).collect();
+    let triangles = (0..20_000).map(|t| [3 * t, 3 * t + 1, 3 * t + 2]).collect();
+    std::fs::write(&path, shapes::write_stl(&TriMesh { vertices, triangles })).expect("writes");
+    let mut r = d.raw();
+    r.hello();
+    let load = json!({"name": "soup", "source": {"path": path}, "format": "stl", "unit": "mm"});
+    r.send(&request(5, "mesh.load", &load));
+    let note = r.line().expect("a line");
+    assert_eq!(
+        (note["method"].as_str(), note["params"]["request"].as_u64()),
+        (Some("progress"), Some(5)),
+        "{note}"
+    );
+    assert_eq!(note["params"]["stage"], "import", "{note}");
+    r.send(&request(6, "cancel", &json!({"request": 5})));
+    let mut answers = Vec::new();
+    while answers.len() < 2 {
+        let line = r.line().expect("a line");
+        if line["id"].is_u64() {
+            answers.push(line);
+        }
+    }
+    let answer = |id: u64| answers.iter().find(|a| a["id"] == id).expect("an answer");
+    assert_eq!(code(answer(6)), 0);
+    assert_eq!(code(answer(5)), i64::from(codes::CANCELLED), "{answers:?}");
+    // The name is still free.
+    let path = dir.path().join("ball.stl");
+    let load = json!({"name": "soup", "source": {"path": path}, "format": "stl", "unit": "m"});
+    assert_eq!(code(&r.ask(&request(7, "mesh.load", &load))), 0);
 }
 
 #[test]

@@ -217,10 +217,15 @@ impl Raw {
         }
     }
 
-    /// Sends a line and reads its answer.
+    /// Sends a line and reads its answer; what is told of its progress meanwhile is passed over.
     pub fn ask(&mut self, text: &str) -> Value {
         self.send(text);
-        self.line().expect("an answer")
+        loop {
+            let line = self.line().expect("an answer");
+            if line["method"] != "progress" {
+                return line;
+            }
+        }
     }
 
     pub fn hello(&mut self) -> Value {

@@ -172,11 +172,13 @@ struct Report {
     cancel: Arc<AtomicBool>,
     start: Instant,
     last_ms: AtomicU64,
+    stage: Mutex<&'static str>,
 }
 
 impl Report {
     fn new(outbox: Arc<Outbox>, request: Option<Id>, cancel: Arc<AtomicBool>) -> Self {
-        Self { outbox, request, cancel, start: Instant::now(), last_ms: AtomicU64::new(0) }
+        let stage = Mutex::new("build");
+        Self { outbox, request, cancel, start: Instant::now(), last_ms: AtomicU64::new(0), stage }
     }
 }
 
@@ -187,9 +189,14 @@ impl Progress for Report {
         let due = now >= last + REPORT_MS;
         // One of the worker threads wins; the others go on.
         if due && self.last_ms.compare_exchange(last, now, Relaxed, Relaxed).is_ok() {
-            let note = ProgressNote { request: self.request.clone(), stage: "build".into(), done, total };
+            let stage = (*self.stage.lock().unwrap_or_else(PoisonError::into_inner)).into();
+            let note = ProgressNote { request: self.request.clone(), stage, done, total };
             self.outbox.note("progress", &note);
         }
+    }
+
+    fn stage(&self, name: &'static str) {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
     fn cancelled(&self) -> bool {

@@ -131,7 +131,9 @@ impl SceneService {
         }
         self.check_generation(t, self.generation())?;
         // Checked before anything is read: a wrong edit must not cost a build.
+        progress.stage("import");
         let (meshes, mut notes) = self.load(&t.edits, descriptor, owner.uid, progress)?;
+        progress.stage("build");
         let names = |ids: &[Option<u32>]| {
             let created = t.edits.iter().zip(ids).filter_map(|(e, id)| match (e, id) {
                 (Wire::ObjectCreate { name, .. }, Some(id)) => Some(Created { name: name.clone(), id: *id }),
@@ -262,7 +264,7 @@ impl SceneService {
                         source::accept(fd, limit)?
                     }
                 };
-                source::parse(&reading::read(file, limit, uid, progress)?, &reading)
+                source::parse(&reading::read(file, limit, uid, progress)?, &reading, progress)
             };
             let (mesh, note) = one().map_err(|e| convert::at(e, i))?;
             meshes.push(Some(mesh));

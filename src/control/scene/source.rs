@@ -1,6 +1,7 @@
 //! A mesh's bytes: from a descriptor that the client passed, or from a path under an allow-listed root.
 
-use crate::geometry::import::{Format, ImportOptions, import};
+use crate::geometry::field::build::Progress;
+use crate::geometry::import::{Format, ImportOptions, import_with};
 use crate::protocol::edit::MeshFormat;
 use crate::protocol::rpc::{RpcError, codes};
 use crate::scene::model::SourceMesh;
@@ -97,8 +98,12 @@ pub struct Reading<'a> {
 /// Imports a mesh and says what the importer reported.
 ///
 /// # Errors
-/// The importer's, with place and cause.
-pub fn parse(bytes: &[u8], r: &Reading<'_>) -> Result<(Arc<SourceMesh>, String), RpcError> {
+/// The importer's, with place and cause, or cancelled.
+pub fn parse(
+    bytes: &[u8],
+    r: &Reading<'_>,
+    progress: &dyn Progress,
+) -> Result<(Arc<SourceMesh>, String), RpcError> {
     let mut options = ImportOptions::in_unit(r.metres_per_unit);
     options.strict = r.strict;
     options.weld_tolerance = r.weld_tolerance;
@@ -107,8 +112,10 @@ pub fn parse(bytes: &[u8], r: &Reading<'_>) -> Result<(Arc<SourceMesh>, String),
         MeshFormat::Obj => Format::Obj,
         MeshFormat::Ply => Format::Ply,
     };
-    let imported = import(r.label, bytes, format, &options)
-        .map_err(|e| RpcError::new(codes::REJECTED, e.to_string()).field("source"))?;
+    let imported = import_with(r.label, bytes, format, &options, progress).map_err(|e| {
+        let code = if e.cancelled { codes::CANCELLED } else { codes::REJECTED };
+        RpcError::new(code, e.to_string()).field("source")
+    })?;
     let note = format!("mesh '{}'\n{}", r.label, imported.report).trim_end().to_owned();
     Ok((SourceMesh::new(imported.mesh, r.label), note))
 }

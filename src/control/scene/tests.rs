@@ -141,25 +141,28 @@ fn a_scene_over_the_memory_cap_is_refused_before_it_is_built() {
     s.transact(OWNER, &t, Some(cube()), &Silent).unwrap();
 }
 
-/// Cancels at the first step.
-struct Cancel(AtomicBool);
+/// Cancels once a stage begins.
+struct Cancel(&'static str, AtomicBool);
 
 impl Progress for Cancel {
-    fn step(&self, _: u64, _: u64) {
-        self.0.store(true, Relaxed);
+    fn step(&self, _: u64, _: u64) {}
+    fn stage(&self, name: &'static str) {
+        self.1.fetch_or(name == self.0, Relaxed);
     }
     fn cancelled(&self) -> bool {
-        self.0.load(Relaxed)
+        self.1.load(Relaxed)
     }
 }
 
 #[test]
-fn a_cancelled_build_changes_nothing() {
+fn a_cancelled_import_or_build_changes_nothing() {
     let (s, log) = service(1 << 30);
     let t = edits(vec![load("cube", 64), material("wood", 500.0), object("a", false)]);
-    let e = s.transact(OWNER, &t, Some(cube()), &Cancel(AtomicBool::new(true))).unwrap_err();
-    assert_eq!(e.code, codes::CANCELLED);
-    assert!(log.generations().is_empty() && s.info().objects.is_empty());
+    for stage in ["import", "build"] {
+        let e = s.transact(OWNER, &t, Some(cube()), &Cancel(stage, AtomicBool::new(false))).unwrap_err();
+        assert_eq!(e.code, codes::CANCELLED);
+        assert!(log.generations().is_empty() && s.info().objects.is_empty());
+    }
 }
 
 #[test]

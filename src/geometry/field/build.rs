@@ -70,6 +70,8 @@ pub struct FieldReport {
 pub trait Progress: Sync {
     /// `done` of `total` units are finished.
     fn step(&self, done: u64, total: u64);
+    /// What is done from here on, in a word for the user; its units begin anew.
+    fn stage(&self, _name: &'static str) {}
     /// True once the build should stop.
     fn cancelled(&self) -> bool {
         false

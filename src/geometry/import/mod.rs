@@ -17,15 +17,18 @@ mod stl;
 mod text;
 mod topology;
 mod unit;
+mod watch;
 mod weld;
 
 pub use report::ImportReport;
 pub use unit::{Unit, UnknownUnit};
 
+use super::field::build::{Progress, Silent};
 use super::mass::mass_properties;
 use super::{Point, TriMesh, Vec3};
 use soup::{Fault, Place, Soup};
 use topology::EdgeUses;
+use watch::{Stage, Stopped, Watch};
 
 /// File formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -90,7 +93,8 @@ pub struct ImportOptions {
     /// of files with rounded coordinates and touches nothing else; 0 = never.
     pub crack_tolerance: f64,
     /// Halvings of the box when the solid volume of overlapping or open meshes is sampled: 5 (32 cells along a side)
-    /// reaches about 0.1 % of the volume; at most 9. Where shells meet it goes deeper by itself.
+    /// reaches about 0.1 % of the volume; at most 9. Where shells meet it goes deeper by itself, and less deep in soups of large
+    /// triangles, which would take minutes: [`ImportReport::solid_error`] says so.
     pub solid_levels: u32,
     /// Refuse instead of repairing.
     pub strict: bool,
@@ -170,13 +174,15 @@ pub struct ImportError {
     pub place: String,
     /// What is wrong and what to do.
     pub cause: String,
+    /// Nothing is wrong with the file: the caller cancelled.
+    pub cancelled: bool,
 }
 
 /// Smallest box diagonal that can be a body to be touched, m.
 const MIN_EXTENT: f64 = 1e-8;
 
 /// Parses and validates a mesh held in memory. Never panics whatever the bytes; memory stays in proportion to them.
-/// Runs on rayon's current pool in part.
+/// Runs on rayon's current pool in part. Not real-time safe.
 ///
 /// # Errors
 /// [`ImportError`].
@@ -186,10 +192,26 @@ pub fn import(
     format: Format,
     options: &ImportOptions,
 ) -> Result<Imported, ImportError> {
-    read(bytes, format, options).map_err(|fault| ImportError {
+    import_with(file, bytes, format, options, &Silent)
+}
+
+/// As [`import`], with progress in thousandths (how long each takes depends on the mesh), and ended by [`Progress::cancelled`]: within
+/// tens of milliseconds, but for meshes of millions of triangles, whose edges are sorted in one go.
+///
+/// # Errors
+/// [`ImportError`], of which `cancelled` says that the caller cancelled.
+pub fn import_with(
+    file: &str,
+    bytes: &[u8],
+    format: Format,
+    options: &ImportOptions,
+    progress: &dyn Progress,
+) -> Result<Imported, ImportError> {
+    read(bytes, format, options, &Watch::new(progress)).map_err(|fault| ImportError {
         file: file.into(),
         place: fault.place.to_string(),
         cause: fault.cause,
+        cancelled: fault.cancelled,
     })
 }
 
@@ -211,9 +233,10 @@ pub(crate) fn sized(x: f64) -> String {
     format!("{x:.5e}")
 }
 
-fn read(bytes: &[u8], format: Format, options: &ImportOptions) -> Result<Imported, Fault> {
+fn read(bytes: &[u8], format: Format, options: &ImportOptions, watch: &Watch<'_>) -> Result<Imported, Fault> {
     options.check()?;
-    let mut soup = Soup::new(options);
+    watch.enter(Stage::Parse)?;
+    let mut soup = Soup::new(options, watch);
     if bytes.is_empty() {
         return Err(Fault::new(Place::Byte(0), "the file is empty"));
     }
@@ -242,7 +265,7 @@ fn read(bytes: &[u8], format: Format, options: &ImportOptions) -> Result<Importe
         let n = soup.vertices.len();
         return Err(Fault::new(Place::Mesh, format!("the file has no faces ({})", count(n, "vertex"))));
     }
-    let (mesh, report) = repaired(soup, options)?;
+    let (mesh, report) = repaired(soup, options, watch)?;
     if options.strict
         && let Some(cause) = report.objections()
     {
@@ -252,14 +275,19 @@ fn read(bytes: &[u8], format: Format, options: &ImportOptions) -> Result<Importe
 }
 
 /// From polygons in file units to a mesh in metres, as sound as it gets.
-fn repaired(soup: Soup, options: &ImportOptions) -> Result<(TriMesh, ImportReport), Fault> {
+fn repaired(
+    soup: Soup<'_>,
+    options: &ImportOptions,
+    watch: &Watch<'_>,
+) -> Result<(TriMesh, ImportReport), Fault> {
     let mut report = ImportReport {
         file_vertices: soup.vertices.len(),
         file_faces: soup.faces.len() + soup.short_faces,
         contradicting_normals: soup.contradicting_normals,
         ..ImportReport::default()
     };
-    let (mut triangles, crossing) = polygon::triangulate(&soup);
+    watch.enter(Stage::Triangulate)?;
+    let (mut triangles, crossing) = polygon::triangulate(&soup, watch)?;
     report.crossing_polygons = crossing;
     report.file_triangles = triangles.len();
     let scale = options.metres_per_axis();
@@ -271,7 +299,8 @@ fn repaired(soup: Soup, options: &ImportOptions) -> Result<(TriMesh, ImportRepor
     report.notes = lenient;
     let metres: Vec<Point> =
         vertices.into_iter().map(|v| Point::from(Vec3::from(v).component_mul(&scale))).collect();
-    let (mut mesh, welded, unused) = weld::exact(&metres, triangles);
+    watch.enter(Stage::Weld)?;
+    let (mut mesh, welded, unused) = weld::exact(&metres, triangles, watch)?;
     drop(metres);
     report.welded = welded;
     report.unused_vertices = unused;
@@ -280,7 +309,7 @@ fn repaired(soup: Soup, options: &ImportOptions) -> Result<(TriMesh, ImportRepor
     report.file_open_edges = found.open;
     report.file_non_manifold_edges = found.non_manifold;
     report.file_inconsistent_edges = found.inconsistent;
-    let found = repair::find(&mesh);
+    let found = repair::find(&mesh, watch)?;
     report.file_flat_faces = found.flat + short_faces;
     report.file_doubled_faces = found.doubled;
 
@@ -292,16 +321,17 @@ fn repaired(soup: Soup, options: &ImportOptions) -> Result<(TriMesh, ImportRepor
         ));
     }
     if options.weld_tolerance > 0.0 {
-        report.welded_near += weld::within(&mut mesh, options.weld_tolerance);
+        report.welded_near += weld::within(&mut mesh, options.weld_tolerance, watch)?;
     }
     if options.crack_tolerance > 0.0 {
-        report.welded_near += weld::cracks(&mut mesh, options.crack_tolerance * diagonal);
+        report.welded_near += weld::cracks(&mut mesh, options.crack_tolerance * diagonal, watch)?;
     }
+    watch.enter(Stage::Repair)?;
     let collapsed = repair::collapsed(&mut mesh);
     // Doubled needles cancel before they can be turned; turning can bring two triangles together.
-    report.duplicate_faces = repair::duplicates(&mut mesh);
-    let needles = repair::degenerate(&mut mesh);
-    report.duplicate_faces += repair::duplicates(&mut mesh);
+    report.duplicate_faces = repair::duplicates(&mut mesh, watch)?;
+    let needles = repair::degenerate(&mut mesh, watch)?;
+    report.duplicate_faces += repair::duplicates(&mut mesh, watch)?;
     report.degenerate_faces = short_faces + collapsed + needles.turned + needles.dropped;
     report.needles_turned = needles.turned;
     repair::unused_vertices(&mut mesh);
@@ -312,9 +342,11 @@ fn repaired(soup: Soup, options: &ImportOptions) -> Result<(TriMesh, ImportRepor
         ));
     }
 
+    watch.enter(Stage::Orient)?;
     let uses = EdgeUses::new(&mesh.triangles);
-    let mut flood = orient::flood(&mut mesh, &uses);
-    let nesting = nesting::orient(&mut mesh, &mut flood, &uses);
+    let mut flood = orient::flood(&mut mesh, &uses, watch)?;
+    watch.enter(Stage::Nest)?;
+    let nesting = nesting::orient(&mut mesh, &mut flood, &uses, watch)?;
     report.components = topology::components(&mesh);
     report.shells = flood.shells;
     report.flipped = flood.turned.iter().filter(|t| **t).count();
@@ -323,11 +355,18 @@ fn repaired(soup: Soup, options: &ImportOptions) -> Result<(TriMesh, ImportRepor
     report.cavities = nesting.cavities;
     report.nested = nesting.nested;
     report.unexamined_shells = nesting.unexamined;
-    measure(&mesh, &flood.shell, options.solid_levels, &mut report);
+    watch.enter(Stage::Measure)?;
+    measure(&mesh, &flood.shell, options.solid_levels, &mut report, watch)?;
     Ok((mesh, report))
 }
 
-fn measure(mesh: &TriMesh, shell: &[u32], levels: u32, report: &mut ImportReport) {
+fn measure(
+    mesh: &TriMesh,
+    shell: &[u32],
+    levels: u32,
+    report: &mut ImportReport,
+    watch: &Watch<'_>,
+) -> Result<(), Stopped> {
     let uses = EdgeUses::new(&mesh.triangles);
     let left = uses.count();
     report.open_edges = left.open;
@@ -339,11 +378,12 @@ fn measure(mesh: &TriMesh, shell: &[u32], levels: u32, report: &mut ImportReport
     let mass = mass_properties(mesh);
     report.area = mass.area;
     report.signed_volume = mass.volume;
-    let solid = solid::measure(mesh, shell, report.closed, &mass, levels);
+    let solid = solid::measure(mesh, shell, report.closed, &mass, levels, watch)?;
     report.centroid = solid.centroid;
     report.inertia = solid.inertia;
     report.solid_volume = solid.volume;
     report.solid_error = solid.error;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -6,12 +6,17 @@
 
 use super::orient::Flood;
 use super::topology::EdgeUses;
+use super::watch::{Stopped, Watch};
 use crate::geometry::winding::Winding;
 use crate::geometry::{Point, TriMesh, Vec3};
 use std::sync::OnceLock;
 
 /// At most so many shells are compared with each other, the largest first; the rest face outwards by their volume.
 const MOST: usize = 4096;
+/// At most so many times is it asked whether a point lies in a shell, some microseconds each; the shells left then are treated
+/// like those beyond the most. Shells side by side are told apart by their boxes, so that only such as lie in one another
+/// by the thousand get there.
+const POINTS: u64 = 1_000_000;
 /// |volume| / area^(3/2) above which an open shell counts as a body with a hole (a ball has 0.094, a rod of length
 /// 100 radii 0.02) ...
 const OPEN_BODY: f64 = 5e-3;
@@ -42,22 +47,31 @@ struct Shell {
 }
 
 /// Orients all shells, each consistent in itself, and notes in `flood` which triangles that turns.
-pub(super) fn orient(mesh: &mut TriMesh, flood: &mut Flood, uses: &EdgeUses) -> Nesting {
+pub(super) fn orient(
+    mesh: &mut TriMesh,
+    flood: &mut Flood,
+    uses: &EdgeUses,
+    watch: &Watch<'_>,
+) -> Result<Nesting, Stopped> {
     let count = flood.shells;
-    let shells = collect(mesh, &flood.shell, count, uses);
+    let shells = collect(mesh, &flood.shell, count, uses, watch)?;
     let mut order: Vec<usize> = (0..count).filter(|i| shells[*i].body).collect();
     let size = |i: usize| (shells[i].high - shells[i].low).norm();
     order.sort_by(|a, b| size(*b).total_cmp(&size(*a)));
-    let mut result = Nesting { unexamined: order.len().saturating_sub(MOST), ..Nesting::default() };
+    let mut result = Nesting::default();
+    let mut points = 0;
     let mut faces_out = vec![1.0_f64; count];
     // Containers are larger, so that they come first and are decided already.
     for (rank, &i) in order.iter().enumerate() {
         let file = shells[i].volume.signum();
         let mut surrounding = 0.0;
         let mut parent: Option<usize> = None;
-        let larger = if rank < MOST { &order[..rank] } else { &[] };
+        watch.look()?;
+        let examined = rank < MOST && points < POINTS;
+        result.unexamined += usize::from(!examined);
+        let larger = if examined { &order[..rank] } else { &[] };
         for &j in larger {
-            if encloses(mesh, &shells[j], &shells[i]) {
+            if encloses(mesh, &shells[j], &shells[i], &mut points, watch)? {
                 surrounding += faces_out[j];
                 if parent.is_none_or(|p| shells[j].volume.abs() < shells[p].volume.abs()) {
                     parent = Some(j);
@@ -81,15 +95,23 @@ pub(super) fn orient(mesh: &mut TriMesh, flood: &mut Flood, uses: &EdgeUses) -> 
             }
         }
     }
-    result
+    watch.count(points);
+    Ok(result)
 }
 
-fn collect(mesh: &TriMesh, shell: &[u32], count: usize, uses: &EdgeUses) -> Vec<Shell> {
+fn collect(
+    mesh: &TriMesh,
+    shell: &[u32],
+    count: usize,
+    uses: &EdgeUses,
+    watch: &Watch<'_>,
+) -> Result<Vec<Shell>, Stopped> {
     let mut members = vec![Vec::new(); count];
     shell.iter().enumerate().for_each(|(t, s)| members[*s as usize].push(t as u32));
     // Ends of the edges at which each shell is not complete: their mean lies in the hole.
     let mut rim = vec![(Vec3::zeros(), 0.0); count];
-    for g in uses.groups() {
+    for (i, g) in uses.groups().enumerate() {
+        watch.at(i)?;
         let net = |s: u32| -> i64 {
             let of = g.sides().filter(|x| shell[x.triangle as usize] == s);
             of.map(|x| if rises(mesh, g.ends, x.triangle) { 1 } else { -1 }).sum()
@@ -107,7 +129,9 @@ fn collect(mesh: &TriMesh, shell: &[u32], count: usize, uses: &EdgeUses) -> Vec<
     members
         .into_iter()
         .zip(rim)
-        .map(|(triangles, (sum, n))| {
+        .enumerate()
+        .map(|(i, (triangles, (sum, n)))| {
+            watch.at(64 * i)?;
             let first = mesh.corners(triangles[0] as usize)[0];
             let (mut low, mut high) = (first, first);
             for p in triangles.iter().flat_map(|t| mesh.corners(*t as usize)) {
@@ -123,7 +147,7 @@ fn collect(mesh: &TriMesh, shell: &[u32], count: usize, uses: &EdgeUses) -> Vec<
             }
             let least = if n > 0.0 { OPEN_BODY } else { CLOSED_BODY };
             let body = volume.abs() > least * area.powf(1.5);
-            Shell { triangles, low, high, volume, body, winding: OnceLock::new() }
+            Ok(Shell { triangles, low, high, volume, body, winding: OnceLock::new() })
         })
         .collect()
 }
@@ -134,29 +158,40 @@ fn rises(mesh: &TriMesh, (low, high): (u32, u32), t: u32) -> bool {
     (0..3).any(|k| tri[k] == low && tri[(k + 1) % 3] == high)
 }
 
-/// All sampled points of `inner` that can tell lie inside `outer`, and at least one can.
-fn encloses(mesh: &TriMesh, outer: &Shell, inner: &Shell) -> bool {
+/// All sampled points of `inner` that can tell lie inside `outer`, and at least one can. Counts the points.
+fn encloses(
+    mesh: &TriMesh,
+    outer: &Shell,
+    inner: &Shell,
+    points: &mut u64,
+    watch: &Watch<'_>,
+) -> Result<bool, Stopped> {
     let fits = (0..3).all(|k| outer.low[k] <= inner.low[k] && inner.high[k] <= outer.high[k]);
     if !fits {
-        return false;
+        return Ok(false);
     }
-    let winding = outer.winding.get_or_init(|| {
+    watch.look()?;
+    if outer.winding.get().is_none() {
         let vertices = outer.triangles.iter().flat_map(|t| mesh.corners(*t as usize)).collect();
         let triangles = (0..outer.triangles.len() as u32).map(|t| [3 * t, 3 * t + 1, 3 * t + 2]).collect();
-        Winding::build(&TriMesh { vertices, triangles })
-    });
+        let stop = || watch.stopped();
+        let built = Winding::build_unless(&TriMesh { vertices, triangles }, &stop).ok_or(Stopped)?;
+        let _ = outer.winding.set(built);
+    }
+    let Some(winding) = outer.winding.get() else { return Ok(false) };
     let step = (inner.triangles.len() / 8).max(1);
     let mut inside = 0;
     for t in inner.triangles.iter().step_by(step) {
         let [a, b, c] = mesh.corners(*t as usize);
         // Where the two touch the number is between those of the sides: no vote.
+        *points += 1;
         let w = winding.number(&Point::from((a.coords + b.coords + c.coords) / 3.0)).abs();
         if w < 0.35 {
-            return false;
+            return Ok(false);
         }
         inside += usize::from(w > 0.65);
     }
-    inside > 0
+    Ok(inside > 0)
 }
 
 #[cfg(test)]
@@ -186,8 +221,8 @@ mod tests {
     fn run(balls: &[(f64, bool)]) -> (Vec<bool>, Nesting) {
         let mut mesh = union(balls.iter().map(|(r, o)| shell(*r, *o)));
         let uses = EdgeUses::new(&mesh.triangles);
-        let mut f = flood(&mut mesh, &uses);
-        let n = orient(&mut mesh, &mut f, &uses);
+        let mut f = flood(&mut mesh, &uses, &Watch::silent()).unwrap();
+        let n = orient(&mut mesh, &mut f, &uses, &Watch::silent()).unwrap();
         let each = mesh.triangles.len() / balls.len();
         let signs = (0..balls.len())
             .map(|k| {
@@ -236,8 +271,8 @@ mod tests {
         }
         let mut mesh = union(parts);
         let uses = EdgeUses::new(&mesh.triangles);
-        let mut f = flood(&mut mesh, &uses);
-        let n = orient(&mut mesh, &mut f, &uses);
+        let mut f = flood(&mut mesh, &uses, &Watch::silent()).unwrap();
+        let n = orient(&mut mesh, &mut f, &uses, &Watch::silent()).unwrap();
         assert_eq!((n.turned_shells, n.cavities, n.nested), (3, 0, 0));
         let one = mass_properties(&shell(0.4, true)).volume;
         assert!((mass_properties(&mesh).volume - 6.0 * one).abs() < 1e-12);
@@ -248,13 +283,13 @@ mod tests {
         let mut ball = shell(1.0, false);
         ball.triangles.truncate(ball.triangles.len() - 20);
         let uses = EdgeUses::new(&ball.triangles);
-        let mut f = flood(&mut ball, &uses);
-        assert_eq!(orient(&mut ball, &mut f, &uses).turned_shells, 1);
+        let mut f = flood(&mut ball, &uses, &Watch::silent()).unwrap();
+        assert_eq!(orient(&mut ball, &mut f, &uses, &Watch::silent()).unwrap().turned_shells, 1);
         let p = |x, y| Point::new(x, y, 0.0);
         let mut sheet =
             TriMesh { vertices: vec![p(0., 0.), p(0., 1.), p(1., 0.)], triangles: vec![[0, 1, 2]] };
         let uses = EdgeUses::new(&sheet.triangles);
-        let mut f = flood(&mut sheet, &uses);
-        assert_eq!(orient(&mut sheet, &mut f, &uses).turned_shells, 0);
+        let mut f = flood(&mut sheet, &uses, &Watch::silent()).unwrap();
+        assert_eq!(orient(&mut sheet, &mut f, &uses, &Watch::silent()).unwrap().turned_shells, 0);
     }
 }

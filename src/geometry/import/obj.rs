@@ -23,6 +23,7 @@ pub(super) fn parse(bytes: &[u8], soup: &mut Soup) -> Result<(), Fault> {
     let mut joined = Vec::new();
     let mut dropped: Vec<(String, u64, usize)> = Vec::new();
     while let Some(first) = lines.next() {
+        soup.look(first.number)?;
         let mut text = first.text;
         if continued(text) {
             joined.clear();

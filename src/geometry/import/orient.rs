@@ -1,6 +1,7 @@
 //! One winding for all triangles that hang together, by flooding over their common edges.
 
 use super::topology::{EdgeUses, Sets};
+use super::watch::{Stopped, Watch};
 use crate::geometry::TriMesh;
 
 const NONE: u32 = u32::MAX;
@@ -19,11 +20,12 @@ pub(super) struct Flood {
 }
 
 /// Turns as few triangles as possible so that neighbours wind alike.
-pub(super) fn flood(mesh: &mut TriMesh, uses: &EdgeUses) -> Flood {
+pub(super) fn flood(mesh: &mut TriMesh, uses: &EdgeUses, watch: &Watch<'_>) -> Result<Flood, Stopped> {
     let n = mesh.triangles.len();
     // Neighbour across each side, and whether it winds the other way; only where exactly two triangles meet.
     let mut neighbours = vec![[(NONE, false); 3]; n];
-    for g in uses.groups().filter(|g| g.uses.len() == 2) {
+    for (i, g) in uses.groups().filter(|g| g.uses.len() == 2).enumerate() {
+        watch.at(i)?;
         let mut sides = g.sides();
         if let (Some(a), Some(b)) = (sides.next(), sides.next()) {
             let against = a.rising == b.rising;
@@ -41,6 +43,7 @@ pub(super) fn flood(mesh: &mut TriMesh, uses: &EdgeUses) -> Flood {
     let mut stack = Vec::new();
     let mut members = Vec::new();
     for seed in 0..n {
+        watch.at(seed)?;
         if patch[seed] != NONE {
             continue;
         }
@@ -49,6 +52,7 @@ pub(super) fn flood(mesh: &mut TriMesh, uses: &EdgeUses) -> Flood {
         patch[seed] = patches;
         while let Some(t) = stack.pop() {
             members.push(t);
+            watch.at(members.len())?;
             for (other, against) in neighbours[t as usize] {
                 if other != NONE && patch[other as usize] == NONE {
                     patch[other as usize] = patches;
@@ -64,7 +68,7 @@ pub(super) fn flood(mesh: &mut TriMesh, uses: &EdgeUses) -> Flood {
         patches += 1;
     }
     let mut sets = Sets::new(patches as usize);
-    balance(uses, &patch, patches as usize, &mut turned, &mut sets);
+    balance(uses, &patch, patches as usize, &mut turned, &mut sets, watch)?;
     for (tri, _) in mesh.triangles.iter_mut().zip(&turned).filter(|(_, t)| **t) {
         tri.swap(1, 2);
     }
@@ -77,19 +81,27 @@ pub(super) fn flood(mesh: &mut TriMesh, uses: &EdgeUses) -> Flood {
         .count();
     let (names, shells) = sets.numbered();
     let shell = patch.iter().map(|p| names[*p as usize]).collect();
-    Flood { turned, contradictions, shell, shells }
+    Ok(Flood { turned, contradictions, shell, shells })
 }
 
 /// Where more than two triangles meet, the flood stops. Patches that meet there are turned, small ones first, while that brings
 /// more of those edges into balance (as many sides one way as the other). Patches that need each other for it become
 /// one set.
-fn balance(uses: &EdgeUses, patch: &[u32], patches: usize, turned: &mut [bool], sets: &mut Sets) {
+fn balance(
+    uses: &EdgeUses,
+    patch: &[u32],
+    patches: usize,
+    turned: &mut [bool],
+    sets: &mut Sets,
+    watch: &Watch<'_>,
+) -> Result<(), Stopped> {
     let mut size = vec![0_usize; patches];
     patch.iter().for_each(|p| size[*p as usize] += 1);
     // Net direction of each patch at each such edge.
     let mut edges: Vec<Vec<(u32, i32)>> = Vec::new();
     let mut at: std::collections::BTreeMap<u32, Vec<usize>> = std::collections::BTreeMap::new();
-    for g in uses.groups().filter(|g| g.uses.len() > 2) {
+    for (i, g) in uses.groups().filter(|g| g.uses.len() > 2).enumerate() {
+        watch.at(16 * i)?;
         let mut net: Vec<(u32, i32)> = Vec::new();
         for s in g.sides() {
             let p = patch[s.triangle as usize];
@@ -113,7 +125,8 @@ fn balance(uses: &EdgeUses, patch: &[u32], patches: usize, turned: &mut [bool], 
     let mut flip = vec![false; patches];
     for _ in 0..8 {
         let mut changed = false;
-        for &p in &order {
+        for (i, &p) in order.iter().enumerate() {
+            watch.at(64 * i)?;
             let gain: i32 = at[&p]
                 .iter()
                 .map(|&e| {
@@ -137,6 +150,7 @@ fn balance(uses: &EdgeUses, patch: &[u32], patches: usize, turned: &mut [bool], 
     for (t, p) in turned.iter_mut().zip(patch) {
         *t ^= flip[*p as usize];
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -147,7 +161,7 @@ mod tests {
 
     fn run(mesh: &mut TriMesh) -> Flood {
         let uses = EdgeUses::new(&mesh.triangles);
-        flood(mesh, &uses)
+        flood(mesh, &uses, &Watch::silent()).unwrap()
     }
 
     fn turned(done: &Flood) -> usize {

@@ -98,6 +98,7 @@ fn elements(cursor: &mut impl Cursor, header: &Header, roles: &Roles, soup: &mut
             soup.admit(0, element.count, place)?;
         }
         for k in 0..element.count {
+            soup.look(k)?;
             let place = cursor.begin(element, k)?;
             if e == roles.vertex {
                 let mut v = [0.0; 3];

@@ -5,23 +5,25 @@
 //! side, because a neighbour may end there. What has no ear (self-crossing outlines) goes to the `earcut` crate.
 
 use super::soup::Soup;
+use super::watch::{STRIDE, Stopped, Watch};
 use crate::geometry::Vec3;
 
 /// Triangles of all faces, and the number of polygons that cross themselves.
-pub(super) fn triangulate(soup: &Soup) -> (Vec<[u32; 3]>, usize) {
+pub(super) fn triangulate(soup: &Soup<'_>, watch: &Watch<'_>) -> Result<(Vec<[u32; 3]>, usize), Stopped> {
     let mut out = Vec::with_capacity(soup.corners.len() - 2 * soup.faces.len());
     let mut cutter = Cutter::default();
     let mut crossing = 0;
     let mut begin = 0;
-    for face in &soup.faces {
+    for (i, face) in soup.faces.iter().enumerate() {
+        watch.at(i)?;
         let corners = &soup.corners[begin..face.end as usize];
         begin = face.end as usize;
         match *corners {
             [a, b, c] => out.push([a, b, c]),
-            _ => crossing += usize::from(!cutter.cut(corners, &soup.vertices, &mut out)),
+            _ => crossing += usize::from(!cutter.cut(corners, &soup.vertices, &mut out, watch)?),
         }
     }
-    (out, crossing)
+    Ok((out, crossing))
 }
 
 /// Reused buffers.
@@ -36,7 +38,13 @@ struct Cutter {
 
 impl Cutter {
     /// Appends the triangles of a polygon; false when its outline crosses itself, so that no answer is right.
-    fn cut(&mut self, corners: &[u32], vertices: &[[f64; 3]], out: &mut Vec<[u32; 3]>) -> bool {
+    fn cut(
+        &mut self,
+        corners: &[u32],
+        vertices: &[[f64; 3]],
+        out: &mut Vec<[u32; 3]>,
+        watch: &Watch<'_>,
+    ) -> Result<bool, Stopped> {
         self.ring.clear();
         for &c in corners {
             if self.ring.last() != Some(&c) {
@@ -49,11 +57,11 @@ impl Cutter {
         if self.ring.len() < 3 {
             // Degenerate; the repair stage counts it.
             out.push([corners[0], corners[1], corners[2]]);
-            return true;
+            return Ok(true);
         }
         let area2 = self.project(vertices);
         self.ears.clear();
-        let whole = area2 > 0.0 && (self.ears(true) || self.ears(false));
+        let whole = area2 > 0.0 && (self.ears(true, watch)? || self.ears(false, watch)?);
         if !whole {
             self.fallback();
         }
@@ -61,7 +69,7 @@ impl Cutter {
         out.extend(self.ears.iter().map(|e| e.map(|i| ring[i])));
         let kept: f64 =
             self.ears.iter().map(|&[a, b, c]| cross(self.flat[a], self.flat[b], self.flat[c]).abs()).sum();
-        (kept - area2).abs() <= 1e-9 * kept
+        Ok((kept - area2).abs() <= 1e-9 * kept)
     }
 
     /// Drops the coordinate along which the polygon's normal is largest, so that the outline runs anticlockwise.
@@ -81,7 +89,7 @@ impl Cutter {
     }
 
     /// Cuts ears until a triangle is left. `closed`: no other corner may lie even on an ear's border.
-    fn ears(&mut self, closed: bool) -> bool {
+    fn ears(&mut self, closed: bool, watch: &Watch<'_>) -> Result<bool, Stopped> {
         let n = self.flat.len();
         self.ears.clear();
         self.next.clear();
@@ -89,15 +97,21 @@ impl Cutter {
         self.prev.clear();
         self.prev.extend((0..n).map(|i| (i + n - 1) % n));
         if n == 4 && closed && self.quad() {
-            return true;
+            return Ok(true);
         }
         // Cost is bounded: a polygon that takes more is left to the fallback.
         let mut work = 16 * n * n + 64;
-        let (mut left, mut i, mut since) = (n, 0, 0);
+        let (mut left, mut i, mut since, mut looked) = (n, 0, 0, 0);
         while left > 3 {
             let (a, c) = (self.prev[i], self.next[i]);
             if since > left || work == 0 {
-                return false;
+                return Ok(false);
+            }
+            // Each step goes once round the polygon.
+            looked += left;
+            if looked >= STRIDE {
+                looked = 0;
+                watch.look()?;
             }
             if self.is_ear([a, i, c], closed, &mut work) {
                 self.ears.push([a, i, c]);
@@ -113,7 +127,7 @@ impl Cutter {
         }
         let (a, c) = (self.prev[i], self.next[i]);
         self.ears.push([a, i, c]);
-        cross(self.flat[a], self.flat[i], self.flat[c]) >= 0.0
+        Ok(cross(self.flat[a], self.flat[i], self.flat[c]) >= 0.0)
     }
 
     /// A convex quadrilateral is split along its shorter diagonal.

@@ -3,8 +3,9 @@ use super::super::soup::Place;
 use super::*;
 use proptest::prelude::*;
 
-fn soup_of(points: &[[f64; 3]]) -> Soup {
-    let mut soup = Soup::new(&ImportOptions::in_unit(1.0));
+fn soup_of(points: &[[f64; 3]]) -> Soup<'static> {
+    let watch = Box::leak(Box::new(Watch::silent()));
+    let mut soup = Soup::new(&ImportOptions::in_unit(1.0), watch);
     for p in points {
         soup.vertex(*p, Place::Mesh).unwrap();
     }
@@ -13,10 +14,14 @@ fn soup_of(points: &[[f64; 3]]) -> Soup {
     soup
 }
 
+fn cut(soup: &Soup<'_>) -> (Vec<[u32; 3]>, usize) {
+    triangulate(soup, &Watch::silent()).unwrap()
+}
+
 /// Sum of |triangle areas| and of their normals' lengths along the polygon's normal: equal when nothing folds over.
 fn check(points: &[[f64; 3]], area: f64) {
     let soup = soup_of(points);
-    let (triangles, crossing) = triangulate(&soup);
+    let (triangles, crossing) = cut(&soup);
     assert_eq!(crossing, 0, "{points:?}");
     assert_eq!(triangles.len(), points.len() - 2, "every corner must stay: {points:?}");
     let mut sum = Vec3::zeros();
@@ -87,7 +92,7 @@ fn bridged_hole_keeps_its_area() {
     let ring =
         [[0., 0.], [4., 0.], [4., 4.], [0., 4.], [0., 0.], [1., 1.], [1., 3.], [3., 3.], [3., 1.], [1., 1.]];
     let soup = soup_of(&flat(&ring));
-    let (triangles, crossing) = triangulate(&soup);
+    let (triangles, crossing) = cut(&soup);
     let area: f64 = triangles
         .iter()
         .map(|t| {
@@ -101,11 +106,11 @@ fn bridged_hole_keeps_its_area() {
 
 #[test]
 fn crossing_and_flat_outlines_are_reported_and_survive() {
-    let (_, crossing) = triangulate(&soup_of(&flat(&[[0., 0.], [2., 2.], [2., 0.], [0., 1.]])));
+    let (_, crossing) = cut(&soup_of(&flat(&[[0., 0.], [2., 2.], [2., 0.], [0., 1.]])));
     assert_eq!(crossing, 1);
-    let (triangles, _) = triangulate(&soup_of(&flat(&[[0., 0.], [1., 1.], [2., 2.], [3., 3.]])));
+    let (triangles, _) = cut(&soup_of(&flat(&[[0., 0.], [1., 1.], [2., 2.], [3., 3.]])));
     assert!(triangles.iter().flatten().all(|i| *i < 4));
-    let (triangles, _) = triangulate(&soup_of(&flat(&[[1., 1.]; 5])));
+    let (triangles, _) = cut(&soup_of(&flat(&[[1., 1.]; 5])));
     assert!(triangles.iter().flatten().all(|i| *i < 5));
 }
 
@@ -137,7 +142,7 @@ proptest! {
         let area: f64 = outline.iter().zip(outline.iter().cycle().skip(1)).map(|(a, b)| (a[0] * b[1] - b[0] * a[1]) / 2.0).sum();
         let lifted: Vec<_> = outline.iter().map(|p| [p[0], p[1], tilt * p[0]]).collect();
         let soup = soup_of(&lifted);
-        let (triangles, crossing) = triangulate(&soup);
+        let (triangles, crossing) = cut(&soup);
         let total: f64 = triangles.iter().map(|t| {
             let [a, b, c] = t.map(|i| Vec3::from(lifted[i as usize]));
             (b - a).cross(&(c - a)).norm() / 2.0
@@ -150,7 +155,7 @@ proptest! {
     #[test]
     fn random_outlines_never_panic(points in prop::collection::vec((0..6_i8, 0..6_i8, 0..2_i8), 3..40)) {
         let points: Vec<_> = points.iter().map(|p| [f64::from(p.0), f64::from(p.1), f64::from(p.2)]).collect();
-        let (triangles, _) = triangulate(&soup_of(&points));
+        let (triangles, _) = cut(&soup_of(&points));
         prop_assert!(triangles.iter().flatten().all(|i| (*i as usize) < points.len()));
     }
 }

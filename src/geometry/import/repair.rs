@@ -1,11 +1,16 @@
 //! Degenerate and duplicate triangles.
 
 use super::topology::{EdgeUses, Group, Sets};
+use super::watch::{Stopped, Watch};
 use crate::geometry::TriMesh;
+use rayon::slice::ParallelSliceMut;
 use std::collections::HashMap;
 
 /// Height over longest side below which a triangle counts as having no area.
 const FLAT: f64 = 1e-9;
+/// At most so many triangles at edges, and so many more a needle, are looked through for needles' neighbours. At an edge of a
+/// surface there are two, at a fan's all.
+const LOOKED_THROUGH: u64 = 10_000_000;
 
 /// What [`degenerate`] did, collapsed triangles apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,13 +30,14 @@ pub(super) struct Found {
 }
 
 /// Counts without changing anything.
-pub(super) fn find(mesh: &TriMesh) -> Found {
-    let flat = |t: &usize| {
-        let [a, b, c] = mesh.triangles[*t];
-        a == b || b == c || c == a || needle(mesh, *t).is_some()
-    };
+pub(super) fn find(mesh: &TriMesh, watch: &Watch<'_>) -> Result<Found, Stopped> {
+    let mut flat = 0;
+    for (t, [a, b, c]) in mesh.triangles.iter().enumerate() {
+        watch.at(t)?;
+        flat += usize::from(a == b || b == c || c == a || needle(mesh, t).is_some());
+    }
     let doubled = by_corners(mesh).chunk_by(|a, b| a.0 == b.0).map(|set| set.len() - 1).sum();
-    Found { flat: (0..mesh.triangles.len()).filter(flat).count(), doubled }
+    Ok(Found { flat, doubled })
 }
 
 /// Drops triangles of which two corners are the same, and returns how many: their third side, if any, is a line.
@@ -44,15 +50,16 @@ pub(super) fn collapsed(mesh: &mut TriMesh) -> usize {
 /// Removes triangles without area. A needle a-b-c with b between a and c is not simply dropped, as that would tear
 /// its neighbours apart: the neighbour across a-c is split at b instead (an edge flip), which changes no point of
 /// the surface.
-pub(super) fn degenerate(mesh: &mut TriMesh) -> Degenerate {
+pub(super) fn degenerate(mesh: &mut TriMesh, watch: &Watch<'_>) -> Result<Degenerate, Stopped> {
     let mut done = Degenerate::default();
     let mut queue: Vec<u32> =
         (0..mesh.triangles.len() as u32).filter(|t| needle(mesh, *t as usize).is_some()).collect();
     if queue.is_empty() {
-        return done;
+        return Ok(done);
     }
     let mut edges: HashMap<(u32, u32), Vec<u32>> = HashMap::with_capacity(2 * mesh.triangles.len());
     for (t, tri) in mesh.triangles.iter().enumerate() {
+        watch.at(t)?;
         for k in 0..3 {
             edges.entry(edge(tri[k], tri[(k + 1) % 3])).or_default().push(t as u32);
         }
@@ -60,12 +67,25 @@ pub(super) fn degenerate(mesh: &mut TriMesh) -> Degenerate {
     let mut dead = vec![false; mesh.triangles.len()];
     // Each turn can make a new needle of the neighbour; the budget ends what does not settle.
     let mut budget = 8 * queue.len() + 64;
+    let mut looks = LOOKED_THROUGH + 64 * queue.len() as u64;
     queue.reverse();
     while let Some(t) = queue.pop() {
+        watch.look()?;
         if dead[t as usize] {
             continue;
         }
         let Some([a, b, c]) = needle(mesh, t as usize) else { continue };
+        let crowd = |p, q| edges.get(&edge(p, q)).map_or(0, Vec::len) as u64;
+        let looked = crowd(a, b) + crowd(b, c) + 3 * crowd(c, a);
+        watch.count(looked);
+        if looks < looked {
+            // No needle is turned any more, so that nobody asks for edges again.
+            looks = 0;
+            done.dropped += 1;
+            dead[t as usize] = true;
+            continue;
+        }
+        looks -= looked;
         // Of several neighbours one that runs the other way, so that the sides stay in balance.
         let along = |t: u32| runs(&mesh.triangles[t as usize], a, c);
         let others = || edges[&edge(a, c)].iter().copied().filter(|x| *x != t && budget > 0);
@@ -101,7 +121,7 @@ pub(super) fn degenerate(mesh: &mut TriMesh) -> Degenerate {
     }
     let mut gone = dead.iter();
     mesh.triangles.retain(|_| gone.next() != Some(&true));
-    done
+    Ok(done)
 }
 
 /// One of the triangle's sides runs from `a` to `c`.
@@ -137,10 +157,11 @@ fn needle(mesh: &TriMesh, t: usize) -> Option<[u32; 3]> {
 /// Equal windings: one stays. Opposite windings cancel. A region of such pairs whose border lies on an otherwise
 /// complete surface is a membrane or fin without thickness and goes altogether; one that fills a hole of the rest,
 /// or is all there is, is a sheet drawn on both sides, of which one side stays.
-pub(super) fn duplicates(mesh: &mut TriMesh) -> usize {
+pub(super) fn duplicates(mesh: &mut TriMesh, watch: &Watch<'_>) -> Result<usize, Stopped> {
     let sorted = by_corners(mesh);
+    watch.look()?;
     if sorted.windows(2).all(|w| w[0].0 != w[1].0) {
-        return 0;
+        return Ok(0);
     }
     let even = |t: u32| {
         let [a, b, c] = mesh.triangles[t as usize];
@@ -149,12 +170,14 @@ pub(super) fn duplicates(mesh: &mut TriMesh) -> usize {
     let evens = |set: &[([u32; 3], u32)]| set.iter().filter(|s| even(s.1)).count();
     let cancels = |set: &[([u32; 3], u32)]| 2 * evens(set) == set.len();
     let mut paired = vec![false; mesh.triangles.len()];
-    for set in sorted.chunk_by(|a, b| a.0 == b.0).filter(|s| cancels(s)) {
+    for (i, set) in sorted.chunk_by(|a, b| a.0 == b.0).filter(|s| cancels(s)).enumerate() {
+        watch.at(i)?;
         set.iter().for_each(|s| paired[s.1 as usize] = true);
     }
-    let vanish = vanishing(mesh, &paired);
+    let vanish = vanishing(mesh, &paired, watch)?;
     let mut keep = vec![true; mesh.triangles.len()];
-    for set in sorted.chunk_by(|a, b| a.0 == b.0).filter(|s| s.len() > 1) {
+    for (i, set) in sorted.chunk_by(|a, b| a.0 == b.0).filter(|s| s.len() > 1).enumerate() {
+        watch.at(i)?;
         // One of the winding that prevails; of a sheet, the side that stands first in the file.
         let prevails = if cancels(set) { even(set[0].1) } else { 2 * evens(set) > set.len() };
         let chosen = set.iter().map(|s| s.1).find(|t| even(*t) == prevails && !vanish[*t as usize]);
@@ -163,7 +186,7 @@ pub(super) fn duplicates(mesh: &mut TriMesh) -> usize {
     let before = mesh.triangles.len();
     let mut keep = keep.iter();
     mesh.triangles.retain(|_| keep.next() == Some(&true));
-    before - mesh.triangles.len()
+    Ok(before - mesh.triangles.len())
 }
 
 /// Triangles with their sorted corners, equal ones next to each other in file order.
@@ -176,17 +199,18 @@ fn by_corners(mesh: &TriMesh) -> Vec<([u32; 3], u32)> {
             (key, t)
         })
         .collect();
-    sorted.sort_unstable();
+    sorted.par_sort_unstable();
     sorted
 }
 
 /// Which of the paired triangles belong to membranes and fins.
-fn vanishing(mesh: &TriMesh, paired: &[bool]) -> Vec<bool> {
+fn vanishing(mesh: &TriMesh, paired: &[bool], watch: &Watch<'_>) -> Result<Vec<bool>, Stopped> {
     let uses = EdgeUses::new(&mesh.triangles);
     let mut sets = Sets::new(mesh.triangles.len());
     // Triangles at the edge that are no pair: none within a region, one round a hole that it fills.
     let single = |g: &Group<'_>| g.sides().filter(|s| !paired[s.triangle as usize]).count();
-    for g in uses.groups().filter(|g| single(g) == 0) {
+    for (i, g) in uses.groups().filter(|g| single(g) == 0).enumerate() {
+        watch.at(i)?;
         let mut sides = g.sides();
         if let Some(first) = sides.next() {
             sides.for_each(|s| sets.join(first.triangle, s.triangle));
@@ -194,7 +218,8 @@ fn vanishing(mesh: &TriMesh, paired: &[bool]) -> Vec<bool> {
     }
     let (region, count) = sets.numbered();
     let (mut fills, mut touches) = (vec![false; count], vec![false; count]);
-    for g in uses.groups() {
+    for (i, g) in uses.groups().enumerate() {
+        watch.at(i)?;
         let n = single(&g);
         for s in g.sides().filter(|s| paired[s.triangle as usize]) {
             let r = region[s.triangle as usize] as usize;
@@ -202,7 +227,8 @@ fn vanishing(mesh: &TriMesh, paired: &[bool]) -> Vec<bool> {
             touches[r] |= n >= 2;
         }
     }
-    region.iter().zip(paired).map(|(r, p)| *p && touches[*r as usize] && !fills[*r as usize]).collect()
+    let vanish = |(r, p): (&u32, &bool)| *p && touches[*r as usize] && !fills[*r as usize];
+    Ok(region.iter().zip(paired).map(vanish).collect())
 }
 
 /// Drops vertices that no triangle uses any more, in order.
@@ -242,7 +268,7 @@ mod tests {
     fn needle_is_turned_and_the_box_stays_closed() {
         let mut mesh = with_needle();
         assert!(closed(&mesh));
-        let done = degenerate(&mut mesh);
+        let done = degenerate(&mut mesh, &Watch::silent()).unwrap();
         assert_eq!(done, Degenerate { turned: 1, dropped: 0 });
         assert!(closed(&mesh));
         let m = mass_properties(&mesh);
@@ -267,7 +293,7 @@ mod tests {
             mesh.triangles.push([a, w[1], w[0]]);
         }
         assert!(closed(&mesh));
-        let done = degenerate(&mut mesh);
+        let done = degenerate(&mut mesh, &Watch::silent()).unwrap();
         assert_eq!(done.dropped, 0);
         assert!(done.turned >= 9 && closed(&mesh));
         assert!((mass_properties(&mesh).volume - 1.0).abs() < 1e-14);
@@ -281,9 +307,9 @@ mod tests {
             vertices: vec![p(0.0), p(1.0), p(2.0)],
             triangles: vec![[0, 0, 1], [0, 1, 2], [2, 2, 2]],
         };
-        assert_eq!(find(&mesh).flat, 3);
+        assert_eq!(find(&mesh, &Watch::silent()).unwrap().flat, 3);
         assert_eq!(collapsed(&mut mesh), 2);
-        assert_eq!(degenerate(&mut mesh), Degenerate { turned: 0, dropped: 1 });
+        assert_eq!(degenerate(&mut mesh, &Watch::silent()).unwrap(), Degenerate { turned: 0, dropped: 1 });
         assert!(mesh.triangles.is_empty());
     }
 
@@ -295,7 +321,7 @@ mod tests {
         mesh.triangles.push([b, c, a]);
         // A membrane through the box: the diagonal plane, both ways.
         mesh.triangles.extend([[0, 1, 7], [1, 0, 7]]);
-        assert_eq!(duplicates(&mut mesh), 4);
+        assert_eq!(duplicates(&mut mesh, &Watch::silent()).unwrap(), 4);
         assert!(closed(&mesh));
         assert_eq!(mesh.triangles.len(), 12);
     }
@@ -305,14 +331,14 @@ mod tests {
         let mut mesh = shapes::icosphere(1.0, 2);
         let back: Vec<_> = mesh.triangles[40..90].iter().map(|[a, b, c]| [*a, *c, *b]).collect();
         mesh.triangles.extend(back);
-        assert_eq!(duplicates(&mut mesh), 50);
+        assert_eq!(duplicates(&mut mesh, &Watch::silent()).unwrap(), 50);
         assert!(closed(&mesh));
         // A fin: a flap of two triangles, both sides, on one edge.
         let [a, b, _] = mesh.triangles[0];
         let n = mesh.vertices.len() as u32;
         mesh.vertices.extend([Point::new(2.0, 2.0, 2.0), Point::new(2.0, 3.0, 2.0)]);
         mesh.triangles.extend([[a, b, n], [b, a, n], [b, n, n + 1], [n, b, n + 1]]);
-        assert_eq!(duplicates(&mut mesh), 4);
+        assert_eq!(duplicates(&mut mesh, &Watch::silent()).unwrap(), 4);
         assert!(closed(&mesh));
     }
 
@@ -321,7 +347,7 @@ mod tests {
         let mut mesh = shapes::icosphere(1.0, 1);
         let back: Vec<_> = mesh.triangles.iter().map(|[a, b, c]| [*a, *c, *b]).collect();
         mesh.triangles.extend(back);
-        assert_eq!(duplicates(&mut mesh), 80);
+        assert_eq!(duplicates(&mut mesh, &Watch::silent()).unwrap(), 80);
         assert!(closed(&mesh));
         assert!(mass_properties(&mesh).volume > 0.0, "the side that stands first in the file stays");
     }

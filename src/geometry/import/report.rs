@@ -84,7 +84,8 @@ pub struct ImportReport {
     pub signed_volume: f64,
     /// Where the winding number exceeds one half, m^3: overlapping shells count once.
     pub solid_volume: f64,
-    /// Standard error of `solid_volume`, rounding included, m^3; 0 where no overlap was found, so that it equals the signed one.
+    /// Standard error of `solid_volume`, rounding included, m^3; 0 where no overlap was found, so that it equals the signed one. Larger
+    /// for soups of large triangles, which are measured more coarsely.
     pub solid_error: f64,
     /// Centroid of the solid, m; of the signed volume where there is no solid.
     #[serde(serialize_with = "point")]

@@ -1,6 +1,7 @@
 //! What the parsers hand over: vertices and polygons as the file has them, within limits.
 
 use super::ImportOptions;
+use super::watch::Watch;
 
 /// Where in the input something was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +26,13 @@ impl std::fmt::Display for Place {
 pub(super) struct Fault {
     pub place: Place,
     pub cause: String,
+    /// Nothing is wrong: the caller cancelled.
+    pub cancelled: bool,
 }
 
 impl Fault {
     pub fn new(place: Place, cause: impl Into<String>) -> Self {
-        Self { place, cause: cause.into() }
+        Self { place, cause: cause.into(), cancelled: false }
     }
 }
 
@@ -44,7 +47,7 @@ pub(super) struct Face {
 /// Vertices and polygons of a file, in file units. Every coordinate is finite; indices are checked by
 /// [`Soup::check_indices`].
 #[derive(Debug)]
-pub(super) struct Soup {
+pub(super) struct Soup<'a> {
     pub vertices: Vec<[f64; 3]>,
     pub corners: Vec<u32>,
     pub faces: Vec<Face>,
@@ -65,10 +68,11 @@ pub(super) struct Soup {
     max_triangles: usize,
     max_corners: usize,
     triangles: usize,
+    watch: &'a Watch<'a>,
 }
 
-impl Soup {
-    pub fn new(options: &ImportOptions) -> Self {
+impl<'a> Soup<'a> {
+    pub fn new(options: &ImportOptions, watch: &'a Watch<'a>) -> Self {
         Self {
             vertices: Vec::new(),
             corners: Vec::new(),
@@ -85,7 +89,14 @@ impl Soup {
             max_triangles: options.max_triangles.min(u32::MAX as usize / 4),
             max_corners: options.max_corners,
             triangles: 0,
+            watch,
         }
+    }
+
+    /// To be called for each record or line of the file, of which this is the i-th.
+    #[inline]
+    pub fn look(&self, i: u64) -> Result<(), Fault> {
+        Ok(self.watch.at(i as usize)?)
     }
 
     /// Refuses a number of vertices and triangles before anything is allocated for them.
@@ -201,7 +212,8 @@ impl Soup {
     pub fn check_indices(&self, base: u64) -> Result<(), Fault> {
         let n = self.vertices.len();
         let mut begin = 0;
-        for face in &self.faces {
+        for (i, face) in self.faces.iter().enumerate() {
+            self.watch.at(i)?;
             let end = face.end as usize;
             if let Some(bad) = self.corners[begin..end].iter().find(|i| **i as usize >= n) {
                 let index = u64::from(*bad) + base;

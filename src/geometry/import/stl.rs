@@ -79,6 +79,7 @@ fn binary(bytes: &[u8], count: u64, soup: &mut Soup) -> Result<(), Fault> {
     soup.corners.reserve_exact(3 * count);
     soup.faces.reserve_exact(count);
     for (k, facet) in bytes[HEADER..].chunks_exact(FACET).enumerate() {
+        soup.look(k as u64)?;
         let at = (HEADER + k * FACET) as u64;
         let f = |i: usize| {
             f32::from_le_bytes([facet[4 * i], facet[4 * i + 1], facet[4 * i + 2], facet[4 * i + 3]])
@@ -141,6 +142,7 @@ fn solid(words: &mut Words<'_>, soup: &mut Soup, begin: u64) -> Result<(), Fault
                 format!("expected \"facet\" or \"endsolid\", found {}", shown(word)),
             ));
         }
+        soup.look(soup.faces.len() as u64)?;
         facet(words, soup, line)?;
     }
 }

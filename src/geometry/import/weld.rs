@@ -1,19 +1,25 @@
 //! Merging vertices: equal ones, those within a tolerance, and those at the two sides of a crack.
 
 use super::topology::EdgeUses;
+use super::watch::{Stopped, Watch};
 use crate::geometry::{Point, TriMesh};
 use std::collections::HashMap;
 
 /// Merges exactly equal vertices (0 and -0 are equal) and drops those that no triangle uses, in file order.
 /// Returns the mesh, the number merged, and the number unused.
-pub(super) fn exact(vertices: &[Point], triangles: Vec<[u32; 3]>) -> (TriMesh, usize, usize) {
+pub(super) fn exact(
+    vertices: &[Point],
+    triangles: Vec<[u32; 3]>,
+    watch: &Watch<'_>,
+) -> Result<(TriMesh, usize, usize), Stopped> {
     let mut used = vec![false; vertices.len()];
     triangles.iter().flatten().for_each(|i| used[*i as usize] = true);
     let mut known: HashMap<[u64; 3], u32> = HashMap::with_capacity(triangles.len() / 2);
     let mut kept: Vec<Point> = Vec::with_capacity(triangles.len() / 2);
     let mut map = vec![0; vertices.len()];
     let mut count = 0;
-    for ((v, used), slot) in vertices.iter().zip(&used).zip(&mut map) {
+    for (i, ((v, used), slot)) in vertices.iter().zip(&used).zip(&mut map).enumerate() {
+        watch.at(i)?;
         if *used {
             count += 1;
             let key = [v.x, v.y, v.z].map(|c| (c + 0.0).to_bits());
@@ -25,33 +31,34 @@ pub(super) fn exact(vertices: &[Point], triangles: Vec<[u32; 3]>) -> (TriMesh, u
     }
     let (merged, unused) = (count - kept.len(), vertices.len() - count);
     kept.shrink_to_fit();
-    (TriMesh { vertices: kept, triangles: renumber(triangles, &map) }, merged, unused)
+    Ok((TriMesh { vertices: kept, triangles: renumber(triangles, &map) }, merged, unused))
 }
 
 /// Merges vertices closer than `tolerance` (m) to the nearest one kept before them. Kept vertices are farther apart
 /// than the tolerance, so that merging never runs along a chain. Returns the number merged.
-pub(super) fn within(mesh: &mut TriMesh, tolerance: f64) -> usize {
+pub(super) fn within(mesh: &mut TriMesh, tolerance: f64, watch: &Watch<'_>) -> Result<usize, Stopped> {
     let all = vec![true; mesh.vertices.len()];
-    merge(mesh, tolerance, &all)
+    merge(mesh, tolerance, &all, watch)
 }
 
 /// As [`within`], but only among vertices of open edges: closes cracks and leaves fine detail alone.
-pub(super) fn cracks(mesh: &mut TriMesh, tolerance: f64) -> usize {
+pub(super) fn cracks(mesh: &mut TriMesh, tolerance: f64, watch: &Watch<'_>) -> Result<usize, Stopped> {
     let mut open = vec![false; mesh.vertices.len()];
     let uses = EdgeUses::new(&mesh.triangles);
     for (a, b) in uses.groups().filter(|g| g.uses.len() == 1).map(|g| g.ends) {
         open[a as usize] = true;
         open[b as usize] = true;
     }
-    if open.contains(&true) { merge(mesh, tolerance, &open) } else { 0 }
+    if open.contains(&true) { merge(mesh, tolerance, &open, watch) } else { Ok(0) }
 }
 
-fn merge(mesh: &mut TriMesh, tolerance: f64, may: &[bool]) -> usize {
+fn merge(mesh: &mut TriMesh, tolerance: f64, may: &[bool], watch: &Watch<'_>) -> Result<usize, Stopped> {
     let cell = |p: &Point| [p.x, p.y, p.z].map(|c| (c / tolerance).floor() as i64);
     let mut grid: HashMap<[i64; 3], Vec<u32>> = HashMap::new();
     let mut kept: Vec<Point> = Vec::with_capacity(mesh.vertices.len());
     let mut map = Vec::with_capacity(mesh.vertices.len());
-    for (v, may) in mesh.vertices.iter().zip(may) {
+    for (i, (v, may)) in mesh.vertices.iter().zip(may).enumerate() {
+        watch.at(8 * i)?;
         let home = cell(v);
         let near = may.then(|| nearest(&grid, &kept, v, home, tolerance)).flatten();
         map.push(near.unwrap_or_else(|| {
@@ -66,7 +73,7 @@ fn merge(mesh: &mut TriMesh, tolerance: f64, may: &[bool]) -> usize {
     let merged = mesh.vertices.len() - kept.len();
     mesh.vertices = kept;
     mesh.triangles = renumber(std::mem::take(&mut mesh.triangles), &map);
-    merged
+    Ok(merged)
 }
 
 fn nearest(
@@ -106,14 +113,14 @@ mod tests {
         let mut soup: Vec<Point> = (0..12).flat_map(|t| cube.corners(t)).collect();
         soup.push(Point::new(9.0, 9.0, 9.0));
         let numbered = (0..12).map(|t| [3 * t, 3 * t + 1, 3 * t + 2]).collect();
-        let (mesh, merged, unused) = exact(&soup, numbered);
+        let (mesh, merged, unused) = exact(&soup, numbered, &Watch::silent()).unwrap();
         assert_eq!((mesh.vertices.len(), merged, unused), (8, 28, 1));
     }
 
     #[test]
     fn minus_zero_is_zero() {
         let p = |x| Point::new(x, 0.0, 0.0);
-        let (mesh, merged, _) = exact(&[p(0.0), p(-0.0), p(1.0)], vec![[0, 1, 2]]);
+        let (mesh, merged, _) = exact(&[p(0.0), p(-0.0), p(1.0)], vec![[0, 1, 2]], &Watch::silent()).unwrap();
         assert_eq!((mesh.vertices.len(), merged), (2, 1));
     }
 
@@ -122,7 +129,7 @@ mod tests {
         let vertices: Vec<_> = (0..100).map(|i| Point::new(f64::from(i) * 0.6e-3, 0.0, 0.0)).collect();
         let triangles = (0..98).map(|i| [i, i + 1, i + 2]).collect();
         let mut mesh = TriMesh { vertices, triangles };
-        within(&mut mesh, 1e-3);
+        within(&mut mesh, 1e-3, &Watch::silent()).unwrap();
         assert_eq!(mesh.vertices.len(), 50);
         for pair in mesh.vertices.windows(2) {
             assert!((pair[1] - pair[0]).norm() > 1e-3);
@@ -145,7 +152,7 @@ mod tests {
         let base = mesh.vertices.len() as u32;
         mesh.vertices.extend(cube.vertices.iter().map(|v| Point::from(v.coords * 1e-8 + Vec3::repeat(3.0))));
         mesh.triangles.extend(cube.triangles.iter().map(|t| t.map(|i| i + base)));
-        assert_eq!(cracks(&mut mesh, 1e-6), 28);
+        assert_eq!(cracks(&mut mesh, 1e-6, &Watch::silent()), Ok(28));
         assert_eq!(mesh.vertices.len(), 16);
         assert_eq!(EdgeUses::new(&mesh.triangles).groups().filter(|g| g.uses.len() != 2).count(), 0);
     }
@@ -155,7 +162,7 @@ mod tests {
         for tolerance in [1e-300, 1e-12, 1.0, 1e300] {
             let mut mesh = shapes::icosphere(1e3, 2);
             let n = mesh.vertices.len();
-            let merged = within(&mut mesh, tolerance);
+            let merged = within(&mut mesh, tolerance, &Watch::silent()).unwrap();
             assert_eq!(mesh.vertices.len(), n - merged);
         }
     }

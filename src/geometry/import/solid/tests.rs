@@ -1,13 +1,14 @@
 use super::*;
 use crate::geometry::import::{orient::flood, topology::EdgeUses};
 use crate::geometry::{mass::mass_properties, shapes};
+use rand::{RngExt, SeedableRng};
 use std::f64::consts::PI;
 
 fn run(mesh: &TriMesh, closed: bool) -> Solid {
     let mut copy = mesh.clone();
-    let flood = flood(&mut copy, &EdgeUses::new(&mesh.triangles));
+    let flood = flood(&mut copy, &EdgeUses::new(&mesh.triangles), &Watch::silent()).unwrap();
     assert_eq!(&copy, mesh, "the test's mesh is consistent");
-    measure(mesh, &flood.shell, closed, &mass_properties(mesh), 5)
+    measure(mesh, &flood.shell, closed, &mass_properties(mesh), 5, &Watch::silent()).unwrap()
 }
 
 fn with(mut a: TriMesh, b: TriMesh, by: Vec3) -> TriMesh {
@@ -136,4 +137,65 @@ fn the_error_of_a_needle_holds() {
     let volume = mass_properties(&rod).volume;
     let got = run(&rod, true);
     assert!((got.volume - volume).abs() <= 4.0 * got.error, "{got:?} {volume}");
+}
+
+/// Triangles at random in a box, wound at random.
+fn soup(count: u32, seed: u64) -> TriMesh {
+    let mut rng = rand_pcg::Pcg32::seed_from_u64(seed);
+    let size = Vec3::new(1.0, 0.7, 1.3);
+    let mut point = || Point::from(Vec3::from_fn(|_, _| rng.random_range(0.0..1.0)).component_mul(&size));
+    let vertices = (0..3 * count).map(|_| point()).collect();
+    TriMesh { vertices, triangles: (0..count).map(|t| [3 * t, 3 * t + 1, 3 * t + 2]).collect() }
+}
+
+/// A soup measured with fewer tests than it needs, against points at random with the winding number summed over all triangles.
+#[test]
+fn a_soup_beyond_its_tests_stays_within_its_error() {
+    let mesh = soup(300, 5);
+    let mass = mass_properties(&mesh);
+    let shell: Vec<u32> = (0..300).collect();
+    let run = |limit| {
+        let watch = Watch::silent();
+        let got = measure_within(&mesh, &shell, false, &mass, Effort { levels: 5, limit }, &watch).unwrap();
+        (got, watch.work())
+    };
+    let (low, high) = mesh.bounds().unwrap();
+    let size = high - low;
+    let mut rng = rand_pcg::Pcg32::seed_from_u64(6);
+    let n = 20_000;
+    let mut point = || low + Vec3::from_fn(|_, _| rng.random_range(0.0..1.0)).component_mul(&size);
+    let inside = (0..n).filter(|_| winding::exact(&mesh, &point()) > 0.5).count() as f64;
+    let (share, volume) = (inside / f64::from(n), size.product());
+    let sampled = (share * (1.0 - share) / f64::from(n)).sqrt() * volume;
+    assert!(share > 0.05 && share < 0.95, "the soup has an inside: {share}");
+    let mut last = 0.0;
+    // Eight samples in each of the 8^n cells: at most sqrt(1/4 / 7 / 8^n) of the volume.
+    for (limit, level) in [(60_000, 2), (10_000, 1), (100, 0)] {
+        let most = (0.25 / 7.0 / 8.0_f64.powi(level)).sqrt() * 1.01;
+        let (got, work) = run(limit);
+        // One pass to look, and one for each level that is given up.
+        assert!(work <= 7 * (limit + STRIDE as u64 * 8), "{limit}: {work}");
+        let off = (got.volume - share * volume).abs();
+        assert!(off <= 4.0 * (got.error + sampled), "{limit}: {got:?}, {}", share * volume);
+        assert!(got.error <= most * volume, "{limit}: {got:?}");
+        assert!(got.error > last, "fewer tests, larger error: {limit}: {got:?}");
+        last = got.error;
+        assert_eq!(run(limit).0, got, "the same again");
+    }
+}
+
+/// Cells so large that all samples in them are alike say nothing for sure.
+#[test]
+fn few_tests_never_make_a_volume_certain() {
+    let ball = with(shapes::icosphere(0.1, 2), shapes::icosphere(0.1, 2), Vec3::new(0.05, 0.0, 0.0));
+    let truth = run(&ball, true);
+    let n = ball.triangles.len() as u32;
+    let shell: Vec<u32> = (0..n).map(|t| u32::from(t >= n / 2)).collect();
+    for limit in [10, 5000, 20_000] {
+        let effort = Effort { levels: 5, limit };
+        let got =
+            measure_within(&ball, &shell, true, &mass_properties(&ball), effort, &Watch::silent()).unwrap();
+        assert!(got.error > truth.error, "{limit}: {got:?}");
+        assert!((got.volume - truth.volume).abs() <= 4.0 * (got.error + truth.error), "{limit}: {got:?}");
+    }
 }
