@@ -8,6 +8,7 @@ mod memory;
 mod store;
 #[cfg(test)]
 mod tests;
+mod thin;
 
 use super::cache::{Cache, CacheNote, Source};
 use super::model::{GeometryDef, Method, Object, Scene, ToolDef, ToolGeometry};
@@ -16,7 +17,7 @@ use crate::contact::ist::{IstParams, Solid};
 use crate::contact::vps::{PointShell, ShellParams};
 use crate::contact::{Material, ObjectShape, ToolShape};
 use crate::geometry::Vec3;
-use crate::geometry::field::build::{FieldError, FieldParams, FieldReport, Progress, THIN_CELLS};
+use crate::geometry::field::build::{FieldError, FieldParams, Progress};
 use key::{GeometryKey, ToolKey};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -165,7 +166,7 @@ impl Compiler {
                     self.store().put(key.clone(), Arc::new(one))
                 }
             };
-            report.warnings.extend(thin(def, &one.report).map(|text| (def.meta.id, text)));
+            report.warnings.extend(one.fine.note(&def.mesh.label).map(|text| (def.meta.id, text)));
             built.insert(key.clone(), one);
         }
         report.cache_notes.dedup();
@@ -287,20 +288,6 @@ fn tools(scene: &Scene) -> Vec<ToolGeometry> {
     let other = if own == Method::Vps { Method::Ist } else { Method::Vps };
     let needed = |m: &Method| asked.contains(m) || (*m == own && !asked.contains(&other));
     [own, other].into_iter().filter(needed).filter_map(|m| geometry.made_for(m)).collect()
-}
-
-/// What is too fine for the field, if anything.
-fn thin(def: &GeometryDef, report: &FieldReport) -> Option<String> {
-    let (wall, gap) = (report.thinnest_cells, report.narrowest_gap_cells);
-    let mut what = Vec::new();
-    if wall < THIN_CELLS {
-        what.push(format!("its thinnest wall spans {wall:.2} cells and can be lost"));
-    }
-    if gap < THIN_CELLS {
-        what.push(format!("its narrowest gap spans {gap:.2} cells and can be filled in"));
-    }
-    let what = (!what.is_empty()).then(|| what.join(", "))?;
-    Some(format!("{}: {what}; choose smaller cells, so that it spans {THIN_CELLS} or more", def.mesh.label))
 }
 
 /// Builds what a tool is made of, or loads it.

@@ -2,11 +2,12 @@
 
 use super::Want;
 use super::key::{GeometryKey, ToolKey};
+use super::thin::Fineness;
 use crate::contact::ToolShape;
 use crate::contact::ist::Solid;
 use crate::geometry::Point;
 use crate::geometry::field::Field;
-use crate::geometry::field::build::{FieldError, FieldReport, Progress};
+use crate::geometry::field::build::{FieldError, Progress};
 use crate::scene::cache::{Cache, CacheNote, Source};
 use crate::scene::snapshot::Tool;
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 /// A field with what the snapshot needs to know about it.
 pub(super) struct Built {
     pub(super) field: Arc<Field>,
-    pub(super) report: FieldReport,
+    pub(super) fine: Fineness,
     pub(super) centre: Point,
     pub(super) radius: f64,
     /// The field with its surface, once a tool of spheres asked for it.
@@ -37,7 +38,8 @@ impl Built {
         let (field, report, source) = disk.field(&mesh, &want.params, progress, notes)?;
         // Before the servo shares it: this may copy it.
         field.advise_large_pages();
-        Ok((Self { field: Arc::new(field), report, centre, radius, solid: OnceLock::new() }, source))
+        let fine = Fineness::of(&mesh, &field, &report);
+        Ok((Self { field: Arc::new(field), fine, centre, radius, solid: OnceLock::new() }, source))
     }
 
     /// The field joined with the surface that it was built from; built on first use. `None` when cancelled.

@@ -2,6 +2,7 @@
 
 use super::key::GeometryKey;
 use super::store::{Built, Store};
+use super::thin::Fineness;
 use crate::geometry::field::Field;
 use crate::geometry::field::build::{FieldParams, FieldReport, Resolution};
 use crate::geometry::{Point, Vec3, shapes};
@@ -25,9 +26,10 @@ fn key(n: u32) -> GeometryKey {
 /// A field of 1,000 bytes.
 fn built() -> Arc<Built> {
     let field = Field::from_fn(Point::origin(), 0.1, [5, 10, 10], |_| 0.0);
+    let fine = Fineness::of(&shapes::icosphere(0.1, 1), &field, &FieldReport::default());
     Arc::new(Built {
         field: Arc::new(field),
-        report: FieldReport::default(),
+        fine,
         centre: Point::origin(),
         radius: 1.0,
         solid: std::sync::OnceLock::new(),
