@@ -249,7 +249,8 @@ impl Servo {
         let wrench = if self.arming.gain() > 0.0 { wrench } else { Wrench::ZERO };
         let bounded = self.energy.bound(self.tick, &wrench, &weight.scaled(self.arming.gain()));
         flags |= flag(bounded.factor < 1.0, FLAG_ENERGY_BOUND);
-        let wrench = bounded.wrench;
+        // The weight that is put back whole beside what the account covers may be more than a lowered limit.
+        let wrench = if bounded.factor < 1.0 { guard::saturate(&limits, &bounded.wrench) } else { wrench };
         // What stands still beside a stopped object keeps its force: only then is there a reason for none.
         let stopped = touch.stopped && wrench == Wrench::ZERO;
         let zero = match self.arming.zero(&situation, touch.felt, stopped) {

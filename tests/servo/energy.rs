@@ -8,6 +8,7 @@ use hapticd::device::registry::Registry;
 use hapticd::device::simulated::{HandScript, PlantState, Setup, SimulatedDevice};
 use hapticd::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault, actuators};
 use hapticd::geometry::{Pose, Vec3, Wrench};
+use hapticd::haptics::coupling::{Coupling, Law};
 use hapticd::haptics::guard::energy::EnergyGuard;
 use hapticd::scene::snapshot::SnapshotObject;
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
@@ -401,6 +402,85 @@ fn certified_force_gives_nothing_whatever_the_hand_does() {
                 assert!(most <= 1e-9, "{hand} {delay} {k}: {most} J");
                 assert!(touched > 50, "{hand} {delay} {k}: {touched}");
             }
+        }
+    }
+}
+
+/// Free motion is worth nothing in the next contact: neither the rounding of gravity compensation nor the spring of a virtual tool
+/// that is waved about.
+#[test]
+fn free_motion_earns_no_credit() {
+    let wave: Vec<String> = (0..20)
+        .map(|i| {
+            format!("{{ time = {}, position = [0.0, {}, 0.0] }}", 0.1 * f64::from(i), 0.01 * f64::from(i % 2))
+        })
+        .collect();
+    let hand = format!("hand = 'normal'\nkeyframe = [{}]\n", wave.join(", "));
+    let shipped = |name| Registry::builtin().profile(name).expect("shipped");
+    // A virtual tool's spring takes its stiffness from the profile.
+    let sprung = |delay| {
+        let of = shipped("ideal-6dof");
+        Profile {
+            max_stiffness: of.max_stiffness,
+            max_rot_stiffness: of.max_rot_stiffness,
+            max_damping: of.max_damping,
+            max_rot_damping: of.max_rot_damping,
+            max_force: of.max_force,
+            ..ideal(0.1, 0.1, delay)
+        }
+    };
+    for (profile, law) in [
+        (certified(&shipped("phantom-premium-1.5"), 0), Law::Direct),
+        (sprung(0), Law::Direct),
+        (sprung(0), Law::Dynamic),
+        (sprung(2), Law::Dynamic),
+    ] {
+        let coupling = Coupling { law, ..Coupling::default() };
+        let config = ServoConfig { coupling, ..config(0.0, EnergyGuard::Certified) };
+        // A wall far below keeps the scene from being empty.
+        let mut rig =
+            Rig::new(&profile, &hand, Vec3::zeros(), config, vec![wall(1, -0.05, 0.0, true, 1000.0)]);
+        let (mut most, mut fastest, mut pushed) = (f64::MIN, 0.0f64, 0.0f64);
+        for tick in 0..2000 {
+            let r = rig.step();
+            assert_eq!(r.touched, 0, "{} {law:?}: touched", profile.name);
+            fastest = fastest.max(rig.state().velocity.norm());
+            pushed = pushed.max(rig.command().wrench.force.norm());
+            if tick > 100 {
+                most = most.max(r.energy);
+            }
+        }
+        println!("{} {law:?} delay {}: at most {most:.3e} J", profile.name, profile.transport.write_delay);
+        assert!(fastest > 0.05, "{} {law:?}: it was to be waved, {fastest} m/s", profile.name);
+        // Nothing but what commands on their way hold, each at most its force squared times T/4b.
+        let on_its_way = f64::from(profile.transport.write_delay) * pushed * pushed * 1e-3 / (4.0 * 0.1);
+        assert!(most <= on_its_way, "{} {law:?}: {most} J", profile.name);
+    }
+}
+
+/// What balances the weight is put back beside what the account covers; a lowered limit holds for both together.
+#[test]
+fn the_bound_never_brings_more_than_the_limits_allow() {
+    let premium = Registry::builtin().profile("phantom-premium-1.5").expect("shipped");
+    let profile = certified(&premium, 0);
+    let hand = "hand = 'normal'\nkeyframe = [{ time = 0.1, position = [0.0, 0.0, 0.0] }, \
+                { time = 1.1, position = [0.0, -0.01, 0.0] }]\n";
+    let mut rig = Rig::new(&profile, hand, Vec3::zeros(), config(0.0, EnergyGuard::Certified), vec![]);
+    let at = rig.bench.last.position;
+    let mut floor = wall(1, at[1], -1e-3, true, 20_000.0);
+    (floor.pose.translation.x, floor.pose.translation.z) = (at[0], at[2]);
+    rig.bench.publish(scene(2, &sphere_tool(0.01), vec![floor]));
+    for _ in 0..1500 {
+        rig.step();
+    }
+    assert!(rig.bench.last.bound < 1.0 && rig.bench.last.touched > 0, "bounded in contact");
+    for limit in [0.5, 0.05, 0.0] {
+        let lower = ServoCommand::Limits { force: limit, torque: 1.0, velocity: 1e3 };
+        rig.bench.command(lower).expect("lowered");
+        for _ in 0..50 {
+            let r = rig.step();
+            let force = Vec3::from(r.force).norm();
+            assert!(force <= limit * (1.0 + 1e-9), "{force} N with a limit of {limit} N");
         }
     }
 }

@@ -23,12 +23,16 @@
 //! 2 sqrt(E b/T)`, Kim and Ryu's energy bound in its least conservative form with friction). Commands that are on
 //! their way, or whose samples have not come yet, hold their `R` back.
 //!
-//! **Resets.** Out of contact (and where nobody holds the force) without effort the account begins anew at zero, but for
-//! what commands on their way hold. Credit above [`MOST`] is dropped.
+//! **Resets.** Out of contact (and where nobody holds the force) there is no credit but for what commands on their way hold,
+//! whatever effort remains there (the rounding of gravity compensation, the spring of a virtual tool that moves freely): free
+//! motion earns nothing for the next contact. Debt is kept until [`FORGIVEN`] without contact, so that one contact does not
+//! forgive another's. Credit above [`MOST`] is dropped.
 //!
-//! **Errors.** `tau dx` is taken from the readings, so the balance may stand up to `|tau| q` below the truth or above
-//! it; rounding to motor codes adds up to half a code to an effort after the bound. Time between reading and writing
-//! within one tick is not modelled. Real-time safe, pure.
+//! **Errors.** `tau dx` is taken from the readings: the balance may be off by `q` times the total variation of the effort
+//! since contact began, either way (half of it once for a press, more for an effort that goes up and down). Rounding to motor codes adds
+//! up to half a code to an effort after the bound. A command that stands for longer than a period, because the
+//! servo is late, costs more than was held back: the balance then shows the debt. Time between reading and writing within one
+//! tick is not modelled. Real-time safe, pure.
 
 #![cfg_attr(
     not(test),
@@ -49,6 +53,8 @@ pub const PORTS: usize = 6;
 pub type PerPort = [f64; PORTS];
 /// Largest credit, J: 20 N pressed into a spring of 200 N/m.
 pub const MOST: f64 = 1.0;
+/// Debt is forgiven after so long without contact, s.
+pub const FORGIVEN: f64 = 0.25;
 /// Commands remembered.
 const RING: usize = 64;
 
@@ -97,6 +103,8 @@ pub struct Account {
     ring: [Entry; RING],
     /// First tick whose command has not been accounted for.
     next: u64,
+    /// For how long there has been no contact, s.
+    free: f64,
     /// Where the true position of each port may lie, relative to the last reading.
     play: [(f64, f64); PORTS],
 }
@@ -112,6 +120,7 @@ impl Account {
             energy: 0.0,
             ring: [NOTHING; RING],
             next: 0,
+            free: 0.0,
             play: ports.map(|p| (0.0, p.count)),
         }
     }
@@ -131,7 +140,9 @@ impl Account {
     /// goes, debt stays. `tick` is the present one.
     pub fn restart(&mut self, tick: u64) {
         self.next = tick.saturating_sub(self.delay).max(self.next);
-        self.energy = self.energy.min(self.held(tick));
+        // What is held may be unreadable: then nothing is.
+        let held = Some(self.held(tick)).filter(|h| h.is_finite()).unwrap_or(0.0);
+        self.energy = self.energy.min(held);
         self.play = self.ports.map(|p| (0.0, p.count));
     }
 
@@ -148,13 +159,20 @@ impl Account {
         if intervals > 0 {
             let step = elapsed / intervals as f64;
             let gained: f64 = (0..PORTS).map(|i| self.gain(i, intervals, moved, step, friction)).sum();
+            if !gained.is_finite() {
+                self.restart(tick);
+                return;
+            }
             self.energy = (self.energy + gained).min(MOST);
-            let nothing = |e: Entry| !e.contact && e.effort == [0.0; PORTS];
-            let idle = (self.next..end).all(|tick| nothing(self.entry(tick)));
+            let touched = (self.next..end).any(|tick| self.entry(tick).contact);
             self.next = end;
-            if idle {
+            self.free = if touched { 0.0 } else { self.free + elapsed };
+            if !touched {
                 // What is on its way was granted on the credit of its time.
-                self.energy = self.energy.clamp(0.0, self.held(tick));
+                self.energy = self.energy.min(self.held(tick));
+            }
+            if self.free >= FORGIVEN {
+                self.energy = self.energy.max(0.0);
             }
         }
     }
@@ -205,7 +223,7 @@ impl Account {
     /// Factor (0..=1) by which `wanted` must be multiplied for the account to cover it in tick `tick`; 1 where nothing can
     /// be certified.
     pub fn factor(&self, tick: u64, wanted: &PerPort) -> f64 {
-        if !self.certifiable() {
+        if !self.certifiable() || *wanted == [0.0; PORTS] {
             return 1.0;
         }
         let left = (self.energy - self.held(tick)).max(0.0);
@@ -255,7 +273,9 @@ impl Account {
 
     /// What the commands that are not accounted for hold back before that of tick `tick`.
     fn held(&self, tick: u64) -> f64 {
-        (self.next..tick).map(|t| self.entry(t).reserve).sum()
+        // Not more than are remembered, however long the device has been silent.
+        let first = self.next.max(tick.saturating_sub(RING as u64));
+        (first..tick).map(|t| self.entry(t).reserve).sum()
     }
 
     fn entry(&self, tick: u64) -> Entry {
@@ -267,6 +287,9 @@ impl Account {
 fn reserve(port: &Port, effort: f64, period: f64) -> f64 {
     if !port.driven || port.damping <= 0.0 {
         return 0.0;
+    }
+    if !effort.is_finite() {
+        return f64::INFINITY;
     }
     let beyond = (effort.abs() - port.friction).max(0.0);
     beyond * beyond * period / (4.0 * port.damping)

@@ -87,15 +87,79 @@ fn resets_follow_their_rules() {
     assert_eq!(account.energy(), debt);
     account.restart(6);
     assert_eq!(account.energy(), debt);
-    // Out of contact it is a new account.
+    // Out of contact debt is kept for a while, so that a contact does not forgive the last one's.
     account.applied(5, &along(0.0), false);
     account.applied(6, &along(0.0), false);
     account.sample(7, &along(0.0), T);
+    assert_eq!(account.energy(), debt);
+    let mut tick = 7;
+    let mut free = |account: &mut Account, ticks: u64, effort: f64, dx: f64| {
+        for _ in 0..ticks {
+            account.applied(tick, &along(effort), false);
+            tick += 1;
+            account.sample(tick, &along(dx), T);
+        }
+        tick
+    };
+    free(&mut account, 200, 0.0, 0.0);
+    assert_eq!(account.energy(), debt);
+    free(&mut account, 100, 0.0, 0.0);
     assert_eq!(account.energy(), 0.0);
+    // Credit is not had there, whatever effort is left and however the hand moves.
+    for (effort, dx) in [(0.0, 1e-3), (1e-4, -1e-3), (-2.0, 1e-3)] {
+        free(&mut account, 500, effort, dx);
+        assert_eq!(account.energy(), 0.0, "{effort} {dx}");
+    }
+    let tick = free(&mut account, 1, 0.0, 0.0);
     // Credit has an end.
-    account.applied(7, &along(-100.0), true);
-    account.sample(8, &along(0.5), T);
+    account.applied(tick, &along(-100.0), true);
+    account.sample(tick + 1, &along(0.5), T);
     assert_eq!(account.energy(), MOST);
+}
+
+/// What cannot be read allows nothing: it neither opens the account nor stays in it.
+#[test]
+fn numbers_that_are_none_close_the_account() {
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let mut account = Account::new(one(0.1, 0.0, 0.0), T, 1);
+        for tick in 0..10 {
+            account.applied(tick, &along(-1.0), true);
+            account.sample(tick + 1, &along(1e-3), T);
+        }
+        let (rich, next) = (account.energy(), 10);
+        assert!(rich > 0.0);
+        assert_eq!(account.factor(next, &along(bad)), 0.0, "{bad}");
+        account.applied(next, &along(bad), true);
+        // As long as it is on its way nothing else goes out.
+        assert_eq!(account.factor(next + 1, &along(1.0)), 0.0, "{bad}");
+        for tick in next + 1..next + 6 {
+            account.applied(tick, &along(0.0), true);
+            account.sample(tick + 1, &along(0.0), T);
+            assert!(account.energy().is_finite() && account.energy() <= rich, "{bad}: {}", account.energy());
+        }
+        assert!(account.energy() <= 0.0, "{bad}: {}", account.energy());
+        // It lives on.
+        for tick in next + 6..next + 12 {
+            account.applied(tick, &along(-1.0), true);
+            account.sample(tick + 1, &along(1e-3), T);
+        }
+        assert!(account.energy() > 0.0, "{bad}");
+    }
+}
+
+/// A device that says nothing for hours costs no more than one that was just lost.
+#[test]
+fn what_is_held_back_is_looked_for_among_what_is_remembered() {
+    let mut account = Account::new(one(0.1, 0.0, 0.0), T, 0);
+    for tick in 0..200 {
+        account.applied(tick, &along(1.0), true);
+    }
+    let one = T / (4.0 * 0.1);
+    assert!((account.held(200) - one * RING as f64).abs() < 1e-12);
+    // Tick by tick this would take centuries.
+    assert!(account.held(u64::MAX).is_finite());
+    assert_eq!(account.factor(u64::MAX, &along(0.0)), 1.0);
+    assert_eq!(account.factor(u64::MAX, &along(1.0)), 0.0);
 }
 
 #[test]
