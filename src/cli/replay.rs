@@ -1,15 +1,17 @@
 //! From a recording to what the device `replay` plays.
 //!
 //! A recording holds the tool in the scene. The device is put where the scene's mapping takes it to just that: the tool retraces its
-//! path whatever clutch and centre were when it was recorded.
+//! path whatever clutch and centre were when it was recorded. With the dynamic law the tool recorded is a virtual one that the contact
+//! held back: where the device was is not known, and pressing would play back as resting. Such a recording is refused.
 
 use super::out;
 use crate::device::replay::{Moment, Track};
 use crate::geometry::Pose;
-use crate::recording::Recording;
+use crate::recording::{DYNAMIC, Recording};
 use crate::scene::model::Scene;
 use crate::servo::mapping::Mapping;
 use crate::servo::record::{FLAG_HELD_SAMPLE, TickRecord};
+use anyhow::bail;
 use nalgebra::{Quaternion, UnitQuaternion, Vector3};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,10 +19,17 @@ use std::sync::Arc;
 /// Reads a recording for a scene whose tool shall move as it did. What is missing of a file that was cut off is said to the user.
 ///
 /// # Errors
-/// A file that is no recording, or holds nothing that can be played back; each error names the file.
+/// A file that is no recording, was made with the dynamic law, or holds nothing that can be played back; each error names the file.
 pub fn track(path: &Path, scene: &Scene) -> anyhow::Result<Arc<Track>> {
     let mut recording = Recording::open(path)?;
     let device = recording.header().device.clone();
+    if recording.header().coupling == DYNAMIC {
+        bail!(
+            "{}: made with law = \"dynamic\": it holds the virtual tool's path, not the device's, so the forces would come out \
+             wrong; `plot` reads it, `replay` plays recordings made with law = \"direct\"",
+            path.display()
+        );
+    }
     let mut mapping = Mapping::default();
     let of_scene = scene.mapping();
     mapping.set(&of_scene.device_in_scene, of_scene.workspace_scale);
@@ -79,6 +88,28 @@ mod tests {
         records.into_iter().for_each(|r| recorder.push(&r).expect("writes"));
         recorder.finish().expect("closes");
         path
+    }
+
+    /// Pressing, recorded with a virtual tool, would play back as a device at rest on the surface.
+    #[test]
+    fn the_path_of_a_virtual_tool_is_no_device_s() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("virtual.mcap");
+        for (law, plays) in [("direct", true), ("", true), (DYNAMIC, false)] {
+            let header =
+                Header { coupling: law.into(), ..Header::new("ideal-6dof", "live", ClockKind::Virtual) };
+            let mut recorder = Recorder::create(&path, &header).expect("creates");
+            (0..10).for_each(|k| recorder.push(&record(k)).expect("writes"));
+            recorder.finish().expect("closes");
+            match track(&path, &Scene::default()) {
+                Ok(track) => assert!(plays && track.duration_ns() == 9 * MS, "{law}"),
+                Err(e) => {
+                    let text = format!("{e:#}");
+                    assert!(!plays && text.starts_with(&path.display().to_string()), "{law}: {text}");
+                    assert!(text.contains("law = \"dynamic\""), "{text}");
+                }
+            }
+        }
     }
 
     fn open(track: Arc<Track>) -> Box<dyn Device> {

@@ -128,7 +128,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     fields::say(simulation.report())?;
 
     let mut recorder = match &args.out {
-        Some(path) => Some(Recorder::create(path, &header(&args, &profile))?),
+        Some(path) => Some(Recorder::create(path, &header(&args, &profile, &config))?),
         None => None,
     };
     let started = Instant::now();
@@ -169,10 +169,11 @@ fn ticks(seconds: Option<f64>, script: &HandScript, track: Option<&Track>) -> u6
     (seconds * 1000.0).round() as u64
 }
 
-fn header(args: &Args, device: &str) -> Header {
+fn header(args: &Args, device: &str, config: &Config) -> Header {
     let scene = args.scene.file_name().map_or_else(|| args.scene.as_path(), Path::new);
     let mut header = Header::new(device, &scene.display().to_string(), ClockKind::Virtual);
     header.budget_units = args.budget_units;
+    header.coupling = config.coupling.law.name().into();
     header
 }
 

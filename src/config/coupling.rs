@@ -23,6 +23,16 @@ pub enum Law {
     Dynamic,
 }
 
+impl Law {
+    /// As it stands in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Dynamic => "dynamic",
+        }
+    }
+}
+
 /// How it is to feel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {

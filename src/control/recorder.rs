@@ -22,6 +22,8 @@ pub struct Recordings {
     dir: Result<PathBuf, String>,
     cap: u64,
     device: String,
+    /// Law of the coupling.
+    coupling: String,
     tell: Tell,
     running: Mutex<Option<(String, Arc<Mutex<State>>)>>,
 }
@@ -50,15 +52,17 @@ impl State {
 
 impl Recordings {
     /// Recordings in `dir` of at most `cap` bytes together; an error says why there is no place for them. `tell` hears
-    /// when one fails.
-    pub fn new(dir: Result<PathBuf, String>, cap: u64, device: &str, tell: Tell) -> Self {
-        Self { dir, cap, device: device.into(), tell, running: Mutex::new(None) }
+    /// when one fails. The second
+    /// of the pair is the coupling's law.
+    pub fn new(dir: Result<PathBuf, String>, cap: u64, (device, coupling): (&str, &str), tell: Tell) -> Self {
+        Self { dir, cap, device: device.into(), coupling: coupling.into(), tell, running: Mutex::new(None) }
     }
 
     fn header(&self) -> Header {
         let mut h = Header::new(&self.device, "live", ClockKind::Real);
         let mono = crate::servo::handle::monotonic_ns();
         h.epoch_ns = unix_ns().saturating_sub(mono);
+        h.coupling.clone_from(&self.coupling);
         h
     }
 

@@ -119,7 +119,8 @@ pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) 
         tracing::warn!("{text}");
         heard.broadcast("recording_failed", text);
     };
-    let recordings = Arc::new(Recordings::new(recordings_dir, cap, engine.profile(), Arc::new(tell)));
+    let of = (engine.profile(), config.coupling.law.name());
+    let recordings = Arc::new(Recordings::new(recordings_dir, cap, of, Arc::new(tell)));
     let dumps = recordings.clone();
     let (bridge, bridge_thread) = bridge::spawn(BridgeOptions {
         socket: udp_socket,

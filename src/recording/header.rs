@@ -23,6 +23,8 @@ pub struct Header {
     pub device: String,
     /// Name or path of the scene.
     pub scene: String,
+    /// Law of the coupling, as in the configuration; empty = not known. With [`DYNAMIC`] the poses are a virtual tool's.
+    pub coupling: String,
     /// Clock of the ticks.
     pub clock: ClockKind,
     /// Unix time at servo time 0, ns; message times in the file are this plus the planned time of the tick. 0 on the
@@ -38,6 +40,9 @@ pub struct Header {
     pub extra: BTreeMap<String, String>,
 }
 
+/// The law of a virtual tool between device and contact: its pose is recorded, the device's is not.
+pub const DYNAMIC: &str = "dynamic";
+
 /// Name of the metadata record.
 pub(super) const METADATA_NAME: &str = "hapticd";
 
@@ -49,6 +54,7 @@ impl Header {
             version: env!("CARGO_PKG_VERSION").into(),
             device: device.into(),
             scene: scene.into(),
+            coupling: "direct".into(),
             clock,
             period_ns: 1_000_000,
             ..Self::default()
@@ -66,6 +72,7 @@ impl Header {
             ("config_hash", self.config_hash.clone()),
             ("device", self.device.clone()),
             ("scene", self.scene.clone()),
+            ("coupling", self.coupling.clone()),
             ("clock", clock.into()),
             ("epoch_ns", self.epoch_ns.to_string()),
             ("period_ns", self.period_ns.to_string()),
@@ -97,6 +104,7 @@ impl Header {
             config_hash: map.remove("config_hash").unwrap_or_default(),
             device: map.remove("device").unwrap_or_default(),
             scene: map.remove("scene").unwrap_or_default(),
+            coupling: map.remove("coupling").unwrap_or_default(),
             extra: map,
         })
     }
@@ -111,6 +119,7 @@ mod tests {
         let mut header = Header::new("falcon", "scenes/pin.toml", ClockKind::Virtual);
         header.units_per_us = 0.1 + 0.2;
         header.epoch_ns = u64::MAX;
+        header.coupling = DYNAMIC.into();
         header.extra.insert("git".into(), "abc".into());
         assert_eq!(Header::from_map(header.to_map()), Ok(header));
     }
