@@ -174,9 +174,7 @@ pub fn least_damping_time(period: f64, delay: f64) -> f64 {
 /// forces at the contact's own lever, L^2 = tr K_rot / tr K_trans, so a rotation without net force (a tool that rocks
 /// between two walls) is measured by its torque.
 pub fn damping(tau: f64, stiffness: &Matrix6<f64>, relative: &Twist, contact: &Wrench) -> Wrench {
-    let (v, w) = (&relative.linear, &relative.angular);
-    let d = stiffness * Vector6::new(v.x, v.y, v.z, w.x, w.y, w.z) * -tau;
-    let wrench = Wrench { force: Vec3::new(d[0], d[1], d[2]), torque: Vec3::new(d[3], d[4], d[5]) };
+    let wrench = times(stiffness, relative).scaled(-tau);
     let trace = |from: usize| (from..from + 3).map(|i| stiffness[(i, i)]).sum::<f64>();
     let per_lever = trace(0) / trace(3);
     let dot = |a: &Wrench, b: &Wrench| {
@@ -186,6 +184,13 @@ pub fn damping(tau: f64, stiffness: &Matrix6<f64>, relative: &Twist, contact: &W
     };
     let (against, push) = (-dot(&wrench, contact), dot(contact, contact));
     if against > push { wrench.scaled(push / against) } else { wrench }
+}
+
+/// A stiffness times a motion: the wrench that grows in a second.
+pub fn times(stiffness: &Matrix6<f64>, motion: &Twist) -> Wrench {
+    let (v, w) = (&motion.linear, &motion.angular);
+    let d = stiffness * Vector6::new(v.x, v.y, v.z, w.x, w.y, w.z);
+    Wrench { force: Vec3::new(d[0], d[1], d[2]), torque: Vec3::new(d[3], d[4], d[5]) }
 }
 
 fn inverse_sqrt(x: f64) -> f64 {

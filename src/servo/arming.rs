@@ -286,7 +286,7 @@ impl Arming {
         self.gain()
     }
 
-    /// Why the force is zero or on its way there.
+    /// Why the force is zero or on its way there. `felt`: something is felt; `stopped`: it is not, for an object stopped.
     pub fn zero(&self, s: &Situation, felt: bool, stopped: bool) -> ZeroReason {
         match self.state {
             ServoState::Absent => ZeroReason::NoDevice,

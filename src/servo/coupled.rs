@@ -18,7 +18,7 @@
 )]
 
 use super::mapping::{Mapping, ToolState};
-use super::query::Touch;
+use super::query::{Touch, overlap};
 use crate::geometry::{Pose, Twist, Vec3, Wrench};
 use crate::haptics::coupling::dynamic::{Body, Load, Spring, VirtualTool};
 use crate::haptics::coupling::{Caps, Coupling, Law};
@@ -27,10 +27,38 @@ use crate::haptics::guard::Limits;
 /// Force at which the spring gives half as much as a linear one, in multiples of the largest that the hand is to feel: below
 /// that, a quarter of the stiffness is lost at most, and the guard's saturation comes first.
 const ROOM: f64 = 4.0;
+/// A rotation that the device does not drive is held by this many times the rest's stiffness: what is felt at the tool is the
+/// spring of the driven axes (1/100 of the stretch is the rotation's), and the tool keeps the device's rotation.
+const LOCK: f64 = 100.0;
 /// Stiffness that ties the tool to a device without motors, N/m.
 const LEASH: f64 = 1000.0;
+/// Force that counts as none, N, and at [`LEAST_RADIUS`] for torques: less than a motor code of the Omni's.
+const UNFELT: f64 = 1e-3;
 /// Least radius of the virtual tool, m: a point has no inertia to integrate.
 const LEAST_RADIUS: f64 = 5e-3;
+
+/// What is felt of an edit: however stiff the contact and however soon it carries the whole spring, the wrench goes from what was
+/// felt before to the spring's in the fade's time.
+#[derive(Clone, Copy, Debug)]
+struct Fade {
+    /// Felt before.
+    from: Wrench,
+    /// The part of the spring's wrench that is felt, 0..=1.
+    part: f64,
+}
+
+impl Fade {
+    const OVER: Self = Self { from: Wrench::ZERO, part: 1.0 };
+
+    /// What is felt of `wrench`; of what was felt before only what the spring still gives, so that it lets go with the hand.
+    fn felt(&self, wrench: &Wrench, length: f64) -> Wrench {
+        if self.part >= 1.0 {
+            return *wrench;
+        }
+        let still = overlap(wrench, &self.from, length).min(1.0);
+        wrench.scaled(self.part) + self.from.scaled(still * (1.0 - self.part))
+    }
+}
 
 /// The virtual tool between device and contact.
 #[derive(Debug)]
@@ -47,6 +75,11 @@ pub(super) struct Coupled {
     offset: Pose,
     /// The device's tool point in the scene and its motion, as of this tick.
     target: VirtualTool,
+    /// From the device's tool point to the tool's origin if it were there, scene axes.
+    lever: Vec3,
+    fade: Fade,
+    /// Felt in the last tick, scene axes, about the coupling point.
+    felt: Wrench,
     restart: bool,
 }
 
@@ -62,6 +95,9 @@ impl Coupled {
             tool: still,
             offset: Pose::identity(),
             target: still,
+            lever: Vec3::zeros(),
+            fade: Fade::OVER,
+            felt: Wrench::ZERO,
             restart: true,
         }
     }
@@ -79,6 +115,7 @@ impl Coupled {
     /// The tool that touches, for the device's at `target`; `offset` is the tool's frame in the device's tool point's, `held`
     /// tells whether somebody holds the force.
     pub(super) fn tool(&mut self, target: &ToolState, offset: &Pose, held: bool) -> ToolState {
+        self.lever = target.lever;
         if !self.dynamic() {
             return *target;
         }
@@ -87,6 +124,7 @@ impl Coupled {
         self.offset = *offset;
         if std::mem::take(&mut self.restart) || !held {
             self.tool.follow(&self.target.pose, &self.target.twist);
+            (self.fade, self.felt) = (Fade::OVER, Wrench::ZERO);
             return *target;
         }
         let pose = self.tool.pose * offset;
@@ -95,14 +133,34 @@ impl Coupled {
         ToolState { pose, twist, lever }
     }
 
+    /// The contact's stiffness as it is felt, N/m: by the dynamic law in series with the spring.
+    pub(super) fn stiffness(&self, contact: f64) -> f64 {
+        match self.dynamic() {
+            true => contact * self.linear() / (contact + self.linear()),
+            false => contact,
+        }
+    }
+
+    /// Stiffness of the spring, N/m.
+    fn linear(&self) -> f64 {
+        let [x, y, z, ..] = self.caps.actuated;
+        if (x || y || z) && self.caps.stiffness > 0.0 { self.caps.stiffness } else { LEASH }
+    }
+
+    /// From the device's tool point to the tool's origin where the device has it, scene axes: the command's lever.
+    pub(super) fn lever(&self) -> Vec3 {
+        self.lever
+    }
+
     /// Moves the virtual tool by `dt` s under the contact; what the device feels, device axes. `radius` is that of the tool's
-    /// bounding ball.
+    /// bounding ball, `fade` the time over which changes fade in, s.
     pub(super) fn step(
         &mut self,
         tool: &ToolState,
         touch: &Touch,
         mapping: &Mapping,
         radius: f64,
+        fade: f64,
         dt: f64,
     ) -> Wrench {
         let scale = mapping.scale();
@@ -111,16 +169,23 @@ impl Coupled {
             wrench: plain.wrench(&touch.wrench, &tool.lever),
             stiffness: plain.stiffness(&touch.stiffness, &tool.lever),
             damping: plain.stiffness(&touch.damping, &tool.lever),
+            carried: plain.wrench(&touch.carried, &tool.lever),
         };
         let body = Body {
             mass: self.coupling.mass,
             radius: radius.max(LEAST_RADIUS),
+            lever: self.offset.translation.vector.norm(),
             fastest: self.fastest * scale,
         };
         let spring = self.spring(&body, scale);
         let (target, motion) = (self.target.pose, self.target.twist);
-        let felt = self.tool.step(&body, &spring, &target, &motion, &load, dt);
-        let device = mapping.wrench(&felt, &Vec3::zeros());
+        self.fade = match touch.fading {
+            true => Fade { from: self.felt, part: 0.0 },
+            false => Fade { part: (self.fade.part + dt / fade).min(1.0), ..self.fade },
+        };
+        let wrench = self.tool.step(&body, &spring, &target, &motion, &load, dt);
+        self.felt = self.fade.felt(&wrench, radius);
+        let device = mapping.wrench(&self.felt, &Vec3::zeros());
         let on = self.caps.actuated.map(f64::from);
         let [x, y, z, rx, ry, rz] = on;
         Wrench {
@@ -129,16 +194,16 @@ impl Coupled {
         }
     }
 
-    /// The spring in scene units: as stiff as the device renders stably, what is not driven as stiff as the rest of the tool
+    /// The spring in scene units: as stiff as the device renders stably, what is not driven locked to the rest of the tool
     /// at its radius of gyration.
     fn spring(&self, body: &Body, scale: f64) -> Spring {
         let [x, y, z, rx, ry, rz] = self.caps.actuated;
         let moved = (x || y || z) && self.caps.stiffness > 0.0;
-        let stiffness = if moved { self.caps.stiffness } else { LEASH };
+        let stiffness = self.linear();
         let turned = (rx || ry || rz) && self.caps.rot_stiffness > 0.0;
         let rot_stiffness = match turned {
             true => self.caps.rot_stiffness * scale * scale,
-            false => stiffness * 0.4 * body.radius * body.radius,
+            false => LOCK * stiffness * body.gyration(),
         };
         Spring {
             stiffness,
@@ -149,4 +214,9 @@ impl Coupled {
             max_torque: if turned { ROOM * self.limits.torque() * scale * scale } else { f64::INFINITY },
         }
     }
+}
+
+/// Whether a virtual tool's spring gives more than nothing: its wrench is never exactly zero.
+pub(super) fn perceptible(wrench: &Wrench) -> bool {
+    wrench.force.norm() > UNFELT || wrench.torque.norm() > UNFELT * LEAST_RADIUS
 }

@@ -71,6 +71,10 @@ pub struct Touch {
     pub stiffness: Matrix6<f64>,
     /// Upper bound of the damping, same frame.
     pub damping: Matrix6<f64>,
+    /// Sum of the stiffnesses times the motion of what they belong to, same frame, N/s: how fast the wrench grows under a tool at rest.
+    pub carried: Wrench,
+    /// An object that is felt begins to fade in.
+    pub fading: bool,
     /// Deepest penetration, m.
     pub depth: f64,
     /// Smallest known separation, m.
@@ -100,6 +104,8 @@ impl Touch {
         wrench: Wrench::ZERO,
         stiffness: Matrix6::from_array_storage(nalgebra::ArrayStorage([[0.0; 6]; 6])),
         damping: Matrix6::from_array_storage(nalgebra::ArrayStorage([[0.0; 6]; 6])),
+        carried: Wrench::ZERO,
+        fading: false,
         depth: 0.0,
         distance: f64::INFINITY,
         deepest_object: 0,
@@ -272,9 +278,14 @@ impl Queries {
         let budget = Budget { units, deadline: world.deadline };
         let c = contact::query(&query, budget, &mut memory.state);
 
-        let relative = relative(world.tool, &played);
+        let motion = motion(world.tool, &played);
+        let relative = Twist {
+            linear: world.tool.twist.linear - motion.linear,
+            angular: world.tool.twist.angular - motion.angular,
+        };
         let damping = coupling::damping(world.tau, &c.stiffness, &relative, &c.wrench);
         let whole = c.wrench + damping;
+        let before = if recent { slot.gain } else { 1.0 };
         if changed && c.felt() {
             let felt = if recent { slot.felt } else { Wrench::ZERO };
             let most = if same && slot.pose == played.pose { MAX_GAIN } else { 1.0 };
@@ -300,6 +311,9 @@ impl Queries {
         if c.felt() {
             let stiffness = c.stiffness * gain;
             sum.stiffness += stiffness;
+            sum.carried += coupling::times(&stiffness, &motion);
+            let begins = changed || (before == 0.0 && played.stream != Stream::Stopped);
+            sum.fading |= begins && gain < 1.0;
             let material = object.material.damping / object.material.stiffness.max(1e-9);
             sum.damping += stiffness * (material + world.tau);
             sum.felt = true;
@@ -317,18 +331,15 @@ impl Queries {
     }
 }
 
-/// Motion of the tool against an object, at the tool's origin.
-fn relative(tool: &ToolState, played: &Played) -> Twist {
+/// Motion of an object at the tool's origin.
+fn motion(tool: &ToolState, played: &Played) -> Twist {
     let lever = tool.pose.translation.vector - played.pose.translation.vector;
-    Twist {
-        linear: tool.twist.linear - played.twist.at(&lever),
-        angular: tool.twist.angular - played.twist.angular,
-    }
+    Twist { linear: played.twist.at(&lever), angular: played.twist.angular }
 }
 
 /// The part of `new` that `old` already was: <old, new> / <new, new> with torques measured at `length`, not negative.
 /// 1 when there is no new wrench to fade.
-fn overlap(old: &Wrench, new: &Wrench, length: f64) -> f64 {
+pub(super) fn overlap(old: &Wrench, new: &Wrench, length: f64) -> f64 {
     let lever = 1.0 / length.max(1e-3).powi(2);
     let dot = |a: &Wrench, b: &Wrench| a.force.dot(&b.force) + a.torque.dot(&b.torque) * lever;
     let size = dot(new, new);

@@ -20,7 +20,7 @@
 use super::adopt::Adopted;
 use super::arming::Arming;
 use super::clock::Clock;
-use super::coupled::Coupled;
+use super::coupled::{self, Coupled};
 use super::energy::Energy;
 use super::handle::ServoEnd;
 use super::mapping::{Mapping, ToolState};
@@ -210,7 +210,8 @@ impl Servo {
         };
         let rendered = if self.coupled.dynamic() {
             let radius = self.end.snapshots.current().map_or(0.0, |s| s.tool.bound_radius);
-            let wrench = self.coupled.step(tool, touch, &self.mapping, radius, dt);
+            let fade = self.end.config.fade;
+            let wrench = self.coupled.step(tool, touch, &self.mapping, radius, fade, dt);
             Rendered { wrench, factor: 1.0 }
         } else if touch.felt {
             coupling::render(&self.caps, &felt, self.factor, dt)
@@ -252,15 +253,22 @@ impl Servo {
         // The weight that is put back whole beside what the account covers may be more than a lowered limit.
         let wrench = if bounded.factor < 1.0 { guard::saturate(&limits, &bounded.wrench) } else { wrench };
         // What stands still beside a stopped object keeps its force: only then is there a reason for none.
-        let stopped = touch.stopped && wrench == Wrench::ZERO;
-        let zero = match self.arming.zero(&situation, touch.felt, stopped) {
-            ZeroReason::None if wrench == Wrench::ZERO => ZeroReason::NoForce,
+        // The virtual tool's spring is never exactly without force.
+        let force = !self.coupled.dynamic() || coupled::perceptible(&rendered.wrench);
+        let none = !force || wrench == Wrench::ZERO;
+        let pushed = touch.felt || (self.coupled.dynamic() && force);
+        let zero = match self.arming.zero(&situation, pushed, touch.stopped && none) {
+            ZeroReason::None if none => ZeroReason::NoForce,
             zero => zero,
         };
         let stopping = self.end.flags.stopping() && self.arming.state() == ServoState::Idle;
         Command {
             wrench,
-            stiffness: if touch.felt { coupling::translational(&felt.stiffness) } else { 0.0 },
+            stiffness: if touch.felt {
+                self.coupled.stiffness(coupling::translational(&felt.stiffness))
+            } else {
+                0.0
+            },
             rendered,
             bound: bounded.factor,
             gain: self.arming.gain(),
@@ -322,7 +330,7 @@ impl Servo {
         self.touching = touching;
         // A fault that the write itself met shows in this very record.
         let failed = self.arming.state() == ServoState::Fault;
-        let felt = self.mapping.felt(&self.last, &tool.lever);
+        let felt = self.mapping.felt(&self.last, &self.coupled.lever());
         TickRecord {
             tick: self.tick - 1,
             planned_ns: plan.planned_ns,

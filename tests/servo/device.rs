@@ -32,7 +32,12 @@ pub struct Puppet {
 
 impl Puppet {
     pub fn new(at: Vec3) -> Self {
-        let profile = Registry::builtin().profile("ideal-6dof").expect("shipped");
+        Self::of("ideal-6dof", at)
+    }
+
+    /// One with the profile of a shipped device.
+    pub fn of(name: &str, at: Vec3) -> Self {
+        let profile = Registry::builtin().profile(name).expect("shipped");
         let state = State {
             pose: Pose::translation(at.x, at.y, at.z),
             lifecycle: Lifecycle::Ready,

@@ -5,16 +5,18 @@
 use crate::world::{Bench, field, object, scene};
 use hapticd::contact::vps::{PointShell, ShellParams};
 use hapticd::contact::{ObjectShape, ToolShape};
-use hapticd::device::registry::{OpenOptions, Registry};
-use hapticd::device::simulated::HandScript;
+use hapticd::device::profile::Profile;
+use hapticd::device::registry::Registry;
+use hapticd::device::simulated::{HandScript, Setup, SimulatedDevice};
+use hapticd::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault};
 use hapticd::geometry::shapes::cuboid;
-use hapticd::geometry::{Point, Pose, TriMesh, Vec3};
+use hapticd::geometry::{Point, Pose, TriMesh, Vec3, Wrench};
 use hapticd::haptics::coupling::Coupling;
 use hapticd::scene::snapshot::Tool;
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
 use hapticd::servo::record::{FLAG_STIFFNESS_CAPPED, ServoState};
 use nalgebra::UnitQuaternion;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// How the tool lies between the walls.
 #[derive(Clone, Copy, Debug)]
@@ -63,10 +65,41 @@ impl Holds {
 /// Points of the cube's shell: coarse, on purpose, so that the sampling's own work must be taken out as well.
 pub const POINTS: u32 = 3000;
 
+/// A simulated device whose true motion can be seen from outside.
+struct Plant {
+    profile: Arc<Profile>,
+    inside: Arc<Mutex<SimulatedDevice>>,
+}
+
+impl Device for Plant {
+    fn profile(&self) -> &Arc<Profile> {
+        &self.profile
+    }
+    fn lifecycle(&self) -> Lifecycle {
+        self.inside.lock().unwrap().lifecycle()
+    }
+    fn calibrate(&mut self) -> Result<(), DeviceError> {
+        self.inside.lock().unwrap().calibrate()
+    }
+    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
+        self.inside.lock().unwrap().read(now_ns)
+    }
+    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
+        self.inside.lock().unwrap().write(now_ns, wrench)
+    }
+    fn zero(&mut self, now_ns: u64) {
+        self.inside.lock().unwrap().zero(now_ns);
+    }
+}
+
 /// What became of a wedged tool.
 pub struct Wedged {
     /// Largest change of the speed across the walls from tick to tick in the last half second, m/s.
     pub shakes: f64,
+    /// Largest speed of the device itself across the walls in the last half second, m/s.
+    pub plant: f64,
+    /// How far the force that the motors got went up and down in the last half second, N.
+    pub ripple: f64,
     /// Largest rotation speed out of the walls' plane after the hand let go, and in the last half second, rad/s.
     pub turns: (f64, f64),
     /// Largest stiffness wanted, N/m.
@@ -120,9 +153,11 @@ pub fn press_by(
     tips: bool,
 ) -> Wedged {
     let hand = HandScript::parse(&holds.script(tips)).expect("parses");
-    let options = OpenOptions { hand, ..OpenOptions::default() };
-    let mut opened = Registry::builtin().open(device, &options).expect("shipped");
-    opened.calibrate().expect("calibrates");
+    let profile = Registry::builtin().profile(device).expect("shipped");
+    let mut plant = SimulatedDevice::new(profile.clone(), Setup { hand, ..Setup::default() }).expect("opens");
+    plant.calibrate().expect("calibrates");
+    let inside = Arc::new(Mutex::new(plant));
+    let opened = Box::new(Plant { profile, inside: inside.clone() });
     let gate = ServoConfig { gate_force: 1e4, gate_torque: 1e4, ..ServoConfig::default() };
     let config = ServoConfig { coupling, ramp_up: 0.05, ..gate };
     let mut bench = Bench::new(opened, config);
@@ -153,7 +188,9 @@ pub fn press_by(
     bench.step();
     bench.command(ServoCommand::Arm { session: 1 }).expect("arms");
     bench.command(ServoCommand::Lease { until_ns: u64::MAX }).expect("leases");
-    let mut seen = Wedged { shakes: 0.0, turns: (0.0, 0.0), wanted: 0.0, capped: false };
+    let mut seen =
+        Wedged { shakes: 0.0, plant: 0.0, ripple: 0.0, turns: (0.0, 0.0), wanted: 0.0, capped: false };
+    let mut range = [(f64::MAX, f64::MIN); 3];
     let mut before = 0.0;
     // A hand that holds on damps: it needs no long wait.
     let ticks = if matches!(holds, Holds::Nobody) { 3000 } else { 1500 };
@@ -169,11 +206,16 @@ pub fn press_by(
             ..=500 => {
                 seen.turns.1 = seen.turns.1.max(tilting);
                 seen.shakes = seen.shakes.max((r.velocity[1] - before).abs());
+                seen.plant = seen.plant.max(inside.lock().unwrap().state().velocity.y.abs());
+                for ((low, high), f) in range.iter_mut().zip(r.applied_force) {
+                    (*low, *high) = (low.min(f), high.max(f));
+                }
             }
             _ => {}
         }
         before = r.velocity[1];
     }
+    seen.ripple = range.iter().map(|(low, high)| high - low).fold(0.0, f64::max);
     assert!(bench.last.touched == 1 && bench.last.ramp == 1.0, "still wedged");
     seen
 }

@@ -7,10 +7,10 @@
 //! 6; for haptics Otaduy and Lin, World Haptics 2005):
 //!
 //! ```text
-//! (M + T D + T^2 K) dv = T (F - T K v),   x += T (v + dv)
+//! (M + T D + T^2 K) dv = T (F - T K v + T K_c u),   x += T (v + dv)
 //! ```
 //!
-//! with K and D the sums of both stiffnesses and dampings, both positive semidefinite: stable for any contact, and it
+//! with u the motion of what is touched, K_c the contact's stiffness, K and D the sums of both stiffnesses and dampings, both positive semidefinite: stable for any contact, and it
 //! takes energy out. Rotations are rotation vectors of the quaternion's logarithm. The spring saturates: F = k d/(1 + k |d|/F_max).
 //!
 //! All about the **coupling point**: the device's tool point, and the point of the virtual tool that belongs there. Scene
@@ -31,22 +31,30 @@
 use crate::geometry::{Pose, Twist, Vec3, Wrench};
 use nalgebra::{Matrix6, UnitQuaternion, Vector6};
 
-/// The virtual tool's body: a ball, so that its inertia does not depend on the pose.
+/// The virtual tool's body, with one moment of inertia about all axes, so that it does not depend on the pose: that of a ball about a
+/// point beside it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Body {
     /// kg.
     pub mass: f64,
     /// m.
     pub radius: f64,
+    /// From the coupling point to the ball's centre, m.
+    pub lever: f64,
     /// Fastest motion of any of its points, m/s. What would be faster loses speed: in one tick it cannot pass through what
     /// is thicker than that speed times the period, and nothing can throw it.
     pub fastest: f64,
 }
 
 impl Body {
-    /// Moment of inertia of the full ball, kg·m².
-    fn inertia(&self) -> f64 {
-        0.4 * self.mass * self.radius * self.radius
+    /// Square of the radius of gyration about the coupling point, m²: the full ball's and its lever's (Steiner).
+    pub fn gyration(&self) -> f64 {
+        0.4 * self.radius * self.radius + self.lever * self.lever
+    }
+
+    /// Farthest point from the coupling point, m.
+    fn reach(&self) -> f64 {
+        self.radius + self.lever
     }
 }
 
@@ -76,6 +84,8 @@ pub struct Load {
     pub stiffness: Matrix6<f64>,
     /// Damping, likewise; the damping's own wrench is part of `wrench`.
     pub damping: Matrix6<f64>,
+    /// Stiffness times the motion of what is touched: by how much the wrench on a tool at rest grows, N/s and N·m/s.
+    pub carried: Wrench,
 }
 
 /// The virtual tool's coupling point: pose and motion.
@@ -107,19 +117,19 @@ impl VirtualTool {
         for i in 0..6 {
             let (k, b, m) = match i {
                 0..3 => (slopes.0, spring.damping, body.mass),
-                _ => (slopes.1, spring.rot_damping, body.inertia()),
+                _ => (slopes.1, spring.rot_damping, body.mass * body.gyration()),
             };
             stiffness[(i, i)] += k;
             system[(i, i)] += m + dt * b;
         }
         system += stiffness * (dt * dt);
         let v = vector(&self.twist.linear, &self.twist.angular);
-        let force = load.wrench + pull;
+        let force = load.wrench + pull + load.carried.scaled(dt);
         let push = (vector(&force.force, &force.torque) - stiffness * v * dt) * dt;
         // Positive definite with any mass; what is not is not finite.
         let change = system.cholesky().map_or_else(|| Vector6::repeat(f64::NAN), |c| c.solve(&push));
         let v = v + change;
-        let speed = v.fixed_rows::<3>(0).norm() + v.fixed_rows::<3>(3).norm() * body.radius;
+        let speed = v.fixed_rows::<3>(0).norm() + v.fixed_rows::<3>(3).norm() * body.reach();
         let v = if speed > body.fastest { v * (body.fastest / speed) } else { v };
         self.twist = Twist { linear: Vec3::new(v[0], v[1], v[2]), angular: Vec3::new(v[3], v[4], v[5]) };
         self.pose.translation.vector += self.twist.linear * dt;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 const T: f64 = 1e-3;
 /// McNeely's 12 g, and a ball of 25 mm.
-const BODY: Body = Body { mass: 0.012, radius: 0.025, fastest: 2.0 };
+const BODY: Body = Body { mass: 0.012, radius: 0.025, lever: 0.0, fastest: 2.0 };
 const SPRING: Spring = Spring {
     stiffness: 1000.0,
     rot_stiffness: 1.0,
@@ -22,6 +22,7 @@ const FREE: Load = Load {
     wrench: Wrench::ZERO,
     stiffness: Matrix6::from_array_storage(nalgebra::ArrayStorage([[0.0; 6]; 6])),
     damping: Matrix6::from_array_storage(nalgebra::ArrayStorage([[0.0; 6]; 6])),
+    carried: Wrench::ZERO,
 };
 
 /// A half-space y < 0 of stiffness k that pushes a point at `lever` from the coupling point (tool axes).
