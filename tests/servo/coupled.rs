@@ -155,7 +155,9 @@ fn a_hard_object_put_over_the_tool_fades_in() {
                 assert!(most <= part * last, "{what}: {most} N after {ms} ms");
             }
             let growth = forces.windows(2).map(|w| w[1] - w[0]).fold(0.0, f64::max);
-            assert!(growth < last / 150.0, "{what}: by {growth} in a tick");
+            // The contact's part p and the felt one in series, 2 p^2/(1 + p) where both are equally stiff: 1.5 times as steep at
+            // the end as a straight fade, and straight where the contact is the stiffer one.
+            assert!(growth < 1.55 * last / 200.0, "{what}: by {growth} in a tick");
             assert!((forces[250] / last - 1.0).abs() < 1e-3, "{what}: and then it is all there");
             assert_eq!(bench.last.state, ServoState::Rendering);
         }
@@ -273,6 +275,7 @@ fn a_record_gives_a_reason_for_no_force_only_where_there_is_none() {
     let (mut bench, puppet) = over_floor(1000.0, config());
     bench.arm();
     let (mut felt, mut none) = (0, 0);
+    press(&mut bench, &puppet, 0.03);
     for k in 0..2000 {
         // Shaken at 3 Hz for a second, then held still.
         let t = 1e-3 * f64::from(k.min(1000));
@@ -380,6 +383,7 @@ fn equal_runs_have_equal_bits() {
 /// The tools that direct rendering brings to rest between two walls come to rest here as well: faces, edges and corners, up
 /// to a thousand times as stiff as the device renders.
 fn comes_to_rest(device: &str, ripple: f64, holds: Holds) {
+    let wrist = device == "phantom-omni";
     let coupling = Coupling { law: Law::Dynamic, ..Coupling::default() };
     for (lies, stiffness) in
         [(Lies::Flat, 2e3), (Lies::Flat, 2e5), (Lies::OnEdges, 2e5), (Lies::OnCorners, 2e6)]
@@ -397,11 +401,16 @@ fn comes_to_rest(device: &str, ripple: f64, holds: Holds) {
                 seen.turns
             );
             let what = format!("{device} {holds:?} {lies:?} {edge} {stiffness}");
-            // The virtual tool has no encoder, so nothing but the field's own steps is allowed for.
-            assert!(seen.shakes <= 1.2e-4, "{what}: {} m/s", seen.shakes);
+            // The virtual tool has no encoder, so nothing but the field's own steps is allowed for, and, with a wrist that is
+            // sensed and not driven, what the flicker of its sensors moves the tool's corners by.
+            let flicker = if wrist { seen.turns.1 * 0.75f64.sqrt() * edge } else { 0.0 };
+            assert!(seen.shakes <= 1.2e-4 + flicker, "{what}: {} m/s", seen.shakes);
             // The device itself and its motors, too: a coupling that swings would hide behind a tool that stands.
             assert!(seen.plant <= 1e-3, "{what}: the device moves at {} m/s", seen.plant);
-            assert!(seen.ripple <= ripple, "{what}: {} N up and down", seen.ripple);
+            // The flicker itself is felt, through the spring of 700 N/m at the corners' distance: its profile gives the Omni's wrist
+            // 1 mrad of noise (seven of it from end to end) and steps of 1.5 mrad.
+            let wrist = if wrist { 700.0 * 0.5f64.sqrt() * edge * 8.5e-3 } else { 0.0 };
+            assert!(seen.ripple <= ripple + wrist, "{what}: {} N up and down", seen.ripple);
         }
     }
 }
