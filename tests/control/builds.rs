@@ -184,7 +184,7 @@ fn of_who_has_gone_the_build_ends_and_what_waits_is_dropped() {
         "resolution": {"longest": 16}});
     assert_eq!(code(&next.ask(&request(1, "mesh.load", &coarse))), 0);
     next.send(&request(2, "object.create", &json!({"name": "b", "mesh": "coarse", "material": "m"})));
-    assert_eq!(code(&next.line().expect("an answer")), 0);
+    assert_eq!(code(&next.answer()), 0);
 }
 
 /// Who waits for a place to build and goes leaves the queue at once, not when a place is free.

@@ -217,15 +217,20 @@ impl Raw {
         }
     }
 
-    /// Sends a line and reads its answer; what is told of its progress meanwhile is passed over.
-    pub fn ask(&mut self, text: &str) -> Value {
-        self.send(text);
+    /// The next answer; what is told of a load's or a build's progress meanwhile is passed over.
+    pub fn answer(&mut self) -> Value {
         loop {
             let line = self.line().expect("an answer");
             if line["method"] != "progress" {
                 return line;
             }
         }
+    }
+
+    /// Sends a line and reads its answer.
+    pub fn ask(&mut self, text: &str) -> Value {
+        self.send(text);
+        self.answer()
     }
 
     pub fn hello(&mut self) -> Value {
