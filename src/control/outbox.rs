@@ -32,11 +32,18 @@ struct Inner {
     telemetry: VecDeque<(StateJson, f64)>,
     gap: u64,
     closed: bool,
+    /// Nothing but the first answer goes out yet.
+    quiet: bool,
     /// The writer has taken something and not come back for more.
     writing: bool,
 }
 
 impl Outbox {
+    /// One whose first line is an answer, that to hello: what happens meanwhile is told after it.
+    pub fn quiet() -> Self {
+        Self { inner: Mutex::new(Inner { quiet: true, ..Inner::default() }), ..Self::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,16 +129,21 @@ impl Outbox {
                 if let Some(a) = i.answers.pop_front() {
                     i.answer_bytes -= a.len();
                     i.writing = true;
+                    i.quiet = false;
                     return Some(a);
                 }
-                if let Some(n) = i.notes.pop_front() {
+                if !i.quiet
+                    && let Some(n) = i.notes.pop_front()
+                {
                     i.writing = true;
                     return Some(n);
                 }
                 if i.closed {
                     return None;
                 }
-                if let Some((state, peak_force)) = i.telemetry.pop_front() {
+                if !i.quiet
+                    && let Some((state, peak_force)) = i.telemetry.pop_front()
+                {
                     let gap = std::mem::take(&mut i.gap);
                     drop(i);
                     let note = TelemetryNote { gap, state, peak_force };
@@ -191,6 +203,19 @@ mod tests {
         for n in 0..1000 {
             assert_eq!(read(&o).await["id"], n);
         }
+        assert_eq!(read(&o).await["method"], "telemetry");
+    }
+
+    #[tokio::test]
+    async fn the_first_line_of_a_quiet_one_is_an_answer() {
+        let o = Outbox::quiet();
+        o.note("event", &json!({}));
+        o.telemetry(tick(1), 0.0);
+        let none = tokio::time::timeout(std::time::Duration::from_millis(20), o.next()).await;
+        assert!(none.is_err(), "{none:?}");
+        o.answer(&Response::ok(Some(Id::Number(7)), json!(null)));
+        assert_eq!(read(&o).await["id"], 7);
+        assert_eq!(read(&o).await["method"], "event");
         assert_eq!(read(&o).await["method"], "telemetry");
     }
 

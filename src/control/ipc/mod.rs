@@ -125,7 +125,7 @@ pub async fn serve(server: Arc<Server>, listener: UnixListener) {
 
 async fn converse(server: &Arc<Server>, stream: UnixStream, peer: Peer, mut place: Place) {
     let stream = Arc::new(stream);
-    let outbox = Arc::new(Outbox::default());
+    let outbox = Arc::new(Outbox::quiet());
     let writer = tokio::spawn(write(stream.clone(), outbox.clone()));
     let mut lines = Lines::new(stream.clone(), server.options.line_bytes, LINE_PATIENCE);
 
