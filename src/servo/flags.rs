@@ -8,15 +8,14 @@ use std::sync::{Arc, OnceLock};
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Rises with every request to take the force away; odd where the last was for a lease that was lost. Of two at the same moment
-    /// either may have been the last.
+    /// Rises with every request to take the force away; odd where the last was for a lease that was lost.
     disarms: AtomicU64,
     stop: AtomicBool,
     continued: AtomicBool,
     fault: AtomicU8,
 }
 
-/// Requests to the servo that bypass the command ring. Every method is one atomic operation: lock-free,
+/// Requests to the servo that bypass the command ring. Every method is atomic and lock-free,
 /// async-signal-safe and real-time safe.
 #[derive(Clone, Debug, Default)]
 pub struct Flags(Arc<Shared>);
@@ -25,15 +24,18 @@ impl Flags {
     /// Takes the force away: ramp to zero, then idle. Arm commands sent before this call no longer count.
     #[inline]
     pub fn disarm(&self) {
-        let odd = self.0.disarms.load(Acquire) & 1;
-        self.0.disarms.fetch_add(2 - odd, AcqRel);
+        self.take_away(0);
     }
 
     /// As [`disarm`](Self::disarm), because the owner is gone: records say so.
     #[inline]
     pub fn lose(&self) {
-        let odd = self.0.disarms.load(Acquire) & 1;
-        self.0.disarms.fetch_add(1 + odd, AcqRel);
+        self.take_away(1);
+    }
+
+    /// To the next even number, and `gone` more.
+    fn take_away(&self, gone: u64) {
+        let _ = self.0.disarms.fetch_update(AcqRel, Acquire, |n| Some((n | 1) + 1 + gone));
     }
 
     /// Ends the servo: ramp to zero, zero at the device, then its thread returns.
@@ -230,4 +232,27 @@ impl Counters {
 #[inline]
 pub(super) fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(n), Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever asks at the same moment, the number rises and its kind is that of those who asked.
+    #[test]
+    fn requests_at_the_same_moment_keep_their_kind() {
+        let flags = Flags::default();
+        let mut last = flags.disarms();
+        for round in 0..200u64 {
+            let gone = round % 2;
+            std::thread::scope(|s| {
+                for _ in 0..4 {
+                    s.spawn(|| if gone == 1 { flags.lose() } else { flags.disarm() });
+                }
+            });
+            let now = flags.disarms();
+            assert!(now >= last + 4 && now % 2 == gone, "round {round}: {now} after {last}");
+            last = now;
+        }
+    }
 }
