@@ -21,7 +21,7 @@
 )]
 
 use super::vps::{self, Impact, PointShell, Side};
-use super::{Budget, Contact, Query, ToolShape};
+use super::{Budget, Contact, Query, ToolShape, sound};
 use crate::geometry::field::Field;
 use crate::geometry::{Point, Pose, Vec3};
 
@@ -96,10 +96,14 @@ impl Kept {
         }
         let to = q.object_pose.inv_mul(q.tool_pose);
         let from = self.last.replace(to);
-        let place = |side: &Side| to * side.place(shell).unwrap_or_else(Point::origin);
+        let place = |side: &Side| side.place(shell).unwrap_or_else(Point::origin);
+        let mut read = None;
         if let Some(held) = &mut self.held {
-            let x = place(&held.side);
-            if !(held.side.is_pushed_back(field, &x) || held.side.follow(field, &x)) {
+            let x = to * place(&held.side);
+            let there = field.locate(&x);
+            if held.side.is_pushed_back(&x, there) || held.side.follow(field, &x) {
+                read = Some(there);
+            } else {
                 self.held = None;
             }
         }
@@ -107,16 +111,16 @@ impl Kept {
             let through = from.and_then(|from| passed(shell, field, &from, &to, budget, contact));
             let side = through.as_ref().map(Side::new).or_else(|| entered(q, shell, field, &to, contact));
             self.held = side.and_then(|mut side| {
-                let there = place(&side);
                 // A ball touches before its centre is behind the surface: it is watched from then on.
-                let behind = side.follow(field, &there) || shell.is_none() && through.is_none();
+                let behind = side.follow(field, &(to * place(&side))) || shell.is_none() && through.is_none();
                 behind.then_some(Held { side, behind: 0.0, force: 0.0, at: None, pulls: false })
             });
         }
         let Some(held) = &mut self.held else { return };
-        let x = place(&held.side);
-        let out = held.side.out();
-        let weight = weight(&field.locate(&x).1, &out);
+        let on_tool = place(&held.side);
+        let (x, out) = (to * on_tool, held.side.out());
+        let (_, gradient) = read.unwrap_or_else(|| field.locate(&x));
+        let weight = weight(&gradient, &out);
         let behind = held.side.behind(&x).max(0.0);
         let pushed = contact.wrench.force.dot(&(q.object_pose.rotation * out));
         held.pulls = weight > 0.0;
@@ -134,7 +138,7 @@ impl Kept {
         } else {
             held.force * behind / held.behind
         };
-        held.side.pull(q, contact, &held.side.place(shell).unwrap_or_else(Point::origin), spring, weight);
+        held.side.pull(q, contact, &on_tool, spring, weight);
         contact.depth = contact.depth.max(behind);
     }
 }
@@ -230,8 +234,4 @@ fn entered(
         }
     };
     Side::beside(id, &x, field)
-}
-
-fn sound(v: f64) -> f64 {
-    if v.is_finite() { v.max(0.0) } else { 0.0 }
 }

@@ -89,6 +89,11 @@ pub struct Material {
     pub damping: f64,
 }
 
+/// A material's number as queries use it: never negative, and nothing where it cannot be read. Real-time safe.
+pub(crate) fn sound(v: f64) -> f64 {
+    if v.is_finite() { v.max(0.0) } else { 0.0 }
+}
+
 /// One side of a guaranteed interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {

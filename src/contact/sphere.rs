@@ -16,7 +16,7 @@
     )
 )]
 
-use super::{Bounds, Contact, ContactPoint, Query};
+use super::{Bounds, Contact, ContactPoint, Query, sound};
 use crate::geometry::field::Field;
 use crate::geometry::{Point, Vec3, Wrench, pose::finite};
 use nalgebra::Matrix3;
@@ -62,8 +62,4 @@ pub(crate) fn query(q: &Query<'_>, radius: f64, field: &Field) -> Contact {
     };
     contact.n_points = 1;
     contact
-}
-
-fn sound(v: f64) -> f64 {
-    if v.is_finite() { v.max(0.0) } else { 0.0 }
 }

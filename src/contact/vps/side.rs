@@ -19,7 +19,7 @@
 
 use super::PointShell;
 use super::query::{Impact, place_of};
-use crate::contact::{Contact, Query, ToolShape};
+use crate::contact::{Contact, Query, ToolShape, sound};
 use crate::geometry::field::Field;
 use crate::geometry::pose::pose_is_finite;
 use crate::geometry::{Point, Vec3, Wrench};
@@ -65,10 +65,9 @@ impl Side {
         Some(Self { id, anchor: x + out * depth, out })
     }
 
-    /// True, and the surface taken from the field at once, where the field at `x` pushes the point out on its side anyway.
-    /// Real-time safe.
-    pub(crate) fn is_pushed_back(&mut self, field: &Field, x: &Point) -> bool {
-        let (depth, gradient) = field.locate(x);
+    /// True, and the surface taken from the field at once, where it pushes the point out on its side anyway: `depth` and inward
+    /// `gradient` are the field's at `x`. Real-time safe.
+    pub(crate) fn is_pushed_back(&mut self, x: &Point, (depth, gradient): (f64, Vec3)) -> bool {
         let out = -gradient;
         let pushed = depth > 0.0 && out.dot(&self.out) > TURNS;
         if let Some(out) = out.try_normalize(TURNS).filter(|_| pushed) {
@@ -159,8 +158,4 @@ impl Side {
         }
         false
     }
-}
-
-fn sound(v: f64) -> f64 {
-    if v.is_finite() { v.max(0.0) } else { 0.0 }
 }
