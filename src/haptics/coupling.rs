@@ -86,6 +86,17 @@ pub struct Caps {
     pub actuated: [bool; 6],
 }
 
+impl Caps {
+    /// What the device can give of a wrench in its axes: undriven axes zero.
+    pub fn driven(&self, wrench: &Wrench) -> Wrench {
+        let [x, y, z, rx, ry, rz] = self.actuated.map(f64::from);
+        Wrench {
+            force: wrench.force.component_mul(&Vec3::new(x, y, z)),
+            torque: wrench.torque.component_mul(&Vec3::new(rx, ry, rz)),
+        }
+    }
+}
+
 /// The contact as the device would feel it uncapped: at the tool point, device axes and device metres.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Felt {
@@ -116,14 +127,10 @@ const RECOVERY: f64 = 0.1;
 /// contact's stiffness jumps with each point that enters or leaves, and a factor that followed it both ways would
 /// drive the hand in a limit cycle. Falling on the way in and recovering after the way out, it takes energy out.
 pub fn render(caps: &Caps, felt: &Felt, last: f64, dt: f64) -> Rendered {
-    let on = |i: usize| if caps.actuated[i] { 1.0 } else { 0.0 };
-    let wrench = Wrench {
-        force: felt.wrench.force.component_mul(&Vec3::new(on(0), on(1), on(2))),
-        torque: felt.wrench.torque.component_mul(&Vec3::new(on(3), on(4), on(5))),
-    };
+    let on = caps.actuated.map(f64::from);
     let scaled = |m: &Matrix6<f64>, linear: f64, angular: f64| {
         // S M S with S = diag(1/sqrt(cap)): eigenvalues become multiples of the cap.
-        let s: [f64; 6] = std::array::from_fn(|i| on(i) * inverse_sqrt(if i < 3 { linear } else { angular }));
+        let s: [f64; 6] = std::array::from_fn(|i| on[i] * inverse_sqrt(if i < 3 { linear } else { angular }));
         largest(&Matrix6::from_fn(|i, j| s[i] * m[(i, j)] * s[j]))
     };
     let worst = scaled(&felt.stiffness, caps.stiffness, caps.rot_stiffness).max(scaled(
@@ -132,7 +139,7 @@ pub fn render(caps: &Caps, felt: &Felt, last: f64, dt: f64) -> Rendered {
         caps.rot_damping,
     ));
     let factor = (if worst > 1.0 { 1.0 / worst } else { 1.0 }).min(recovered(last, dt));
-    Rendered { wrench: wrench.scaled(factor), factor }
+    Rendered { wrench: caps.driven(&felt.wrench).scaled(factor), factor }
 }
 
 /// The factor after `dt` s without anything to lower it.

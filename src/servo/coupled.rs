@@ -141,10 +141,14 @@ impl Coupled {
         }
     }
 
+    /// The device has motors that push.
+    fn pushes(&self) -> bool {
+        self.caps.actuated[..3].contains(&true) && self.caps.stiffness > 0.0
+    }
+
     /// Stiffness of the spring, N/m.
     fn linear(&self) -> f64 {
-        let [x, y, z, ..] = self.caps.actuated;
-        if (x || y || z) && self.caps.stiffness > 0.0 { self.caps.stiffness } else { LEASH }
+        if self.pushes() { self.caps.stiffness } else { LEASH }
     }
 
     /// From the device's tool point to the tool's origin where the device has it, scene axes: the command's lever.
@@ -185,22 +189,14 @@ impl Coupled {
         };
         let wrench = self.tool.step(&body, &spring, &target, &motion, &load, dt);
         self.felt = self.fade.felt(&wrench, radius);
-        let device = mapping.wrench(&self.felt, &Vec3::zeros());
-        let on = self.caps.actuated.map(f64::from);
-        let [x, y, z, rx, ry, rz] = on;
-        Wrench {
-            force: device.force.component_mul(&Vec3::new(x, y, z)),
-            torque: device.torque.component_mul(&Vec3::new(rx, ry, rz)),
-        }
+        self.caps.driven(&mapping.wrench(&self.felt, &Vec3::zeros()))
     }
 
     /// The spring in scene units: as stiff as the device renders stably, what is not driven locked to the rest of the tool
     /// at its radius of gyration.
     fn spring(&self, body: &Body, scale: f64) -> Spring {
-        let [x, y, z, rx, ry, rz] = self.caps.actuated;
-        let moved = (x || y || z) && self.caps.stiffness > 0.0;
         let stiffness = self.linear();
-        let turned = (rx || ry || rz) && self.caps.rot_stiffness > 0.0;
+        let turned = self.caps.actuated[3..].contains(&true) && self.caps.rot_stiffness > 0.0;
         let rot_stiffness = match turned {
             true => self.caps.rot_stiffness * scale * scale,
             false => LOCK * stiffness * body.gyration(),
@@ -210,7 +206,7 @@ impl Coupled {
             rot_stiffness,
             damping: self.tau * stiffness,
             rot_damping: self.tau * rot_stiffness,
-            max_force: if moved { ROOM * self.limits.force() * scale } else { f64::INFINITY },
+            max_force: if self.pushes() { ROOM * self.limits.force() * scale } else { f64::INFINITY },
             max_torque: if turned { ROOM * self.limits.torque() * scale * scale } else { f64::INFINITY },
         }
     }

@@ -47,10 +47,11 @@ impl<C: Clock> Loop<C> {
         let fault = self.judge(lateness);
         let before = heap::operations();
         let record = self.servo.tick(&mut *self.device, &self.clock, plan, fault);
-        self.schedule.ended(self.clock.now_ns());
         let counted = heap::operations().wrapping_sub(before);
         super::flags::add(&self.servo.end.counters.heap, counted);
-        if let Some(sample_ns) = self.device.next_sample_ns(self.clock.now_ns()) {
+        let now = self.clock.now_ns();
+        self.schedule.ended(now);
+        if let Some(sample_ns) = self.device.next_sample_ns(now) {
             self.schedule.follow(sample_ns);
         }
         record

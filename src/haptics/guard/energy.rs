@@ -29,7 +29,7 @@
 //! forgive another's. Credit above [`MOST`] is dropped.
 //!
 //! **Errors.** `tau dx` is taken from the readings: the balance may be off by `q` times the total variation of the effort
-//! since contact began, either way (half of it once for a press, more for an effort that goes up and down). Rounding to motor codes adds
+//! since contact began, either way. Rounding to motor codes adds
 //! up to half a code to an effort after the bound. A command that stands for longer than a period, because the
 //! servo is late, costs more than was held back: the balance then shows the debt. Time between reading and writing within one
 //! tick is not modelled. Real-time safe, pure.
