@@ -31,6 +31,11 @@ fn prepare(r: &mut Raw, path: &str, cells: u32) {
     assert_eq!(code(&r.ask(&request(2, "material.set", &material))), 0);
 }
 
+/// The next so many answers of several requests that were sent; progress between them is passed over.
+fn answers(r: &mut Raw, n: usize) -> Vec<Value> {
+    (0..n).map(|_| r.answer()).collect()
+}
+
 fn create(id: u64) -> String {
     request(id, "object.create", &json!({"name": "ball", "mesh": "ball", "material": "m"}))
 }
@@ -85,13 +90,7 @@ fn a_long_import_tells_its_progress_and_is_cancelled() {
     );
     assert_eq!(note["params"]["stage"], "import", "{note}");
     r.send(&request(6, "cancel", &json!({"request": 5})));
-    let mut answers = Vec::new();
-    while answers.len() < 2 {
-        let line = r.line().expect("a line");
-        if line["id"].is_u64() {
-            answers.push(line);
-        }
-    }
+    let answers = answers(&mut r, 2);
     let answer = |id: u64| answers.iter().find(|a| a["id"] == id).expect("an answer");
     assert_eq!(code(answer(6)), 0);
     assert_eq!(code(answer(5)), i64::from(codes::CANCELLED), "{answers:?}");
@@ -117,13 +116,7 @@ fn a_cancelled_build_changes_nothing_and_the_next_one_goes_on() {
     // Nobody else can cancel it.
     assert_ne!(code(&other.ask(&request(7, "cancel", &json!({"request": 77})))), 0);
     r.send(&request(8, "cancel", &json!({"request": 77})));
-    let mut answers = Vec::new();
-    while answers.len() < 2 {
-        let line = r.line().expect("a line");
-        if line["id"].is_u64() {
-            answers.push(line);
-        }
-    }
+    let answers = answers(&mut r, 2);
     let answer = |id: u64| answers.iter().find(|a| a["id"] == id).expect("an answer");
     assert_eq!(code(answer(8)), 0);
     assert_eq!(code(answer(77)), i64::from(codes::CANCELLED));

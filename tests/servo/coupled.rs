@@ -3,12 +3,10 @@
 
 use crate::device::Puppet;
 use crate::stability::{Holds, Laid, Lies, POINTS, laid, press_by};
-use crate::world::{Bench, MS, cube_tool, floor, norm, object, scene, sphere_tool};
+use crate::world::{Bench, MS, cube_tool, floor, norm, object, scene, sphere_tool, streamed};
 use hapticd::geometry::{Pose, Vec3};
 use hapticd::haptics::coupling::{Coupling, Law, Preset};
-use hapticd::scene::snapshot::{
-    MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample, SnapshotObject, Tool,
-};
+use hapticd::scene::snapshot::{MotionFrame, SnapshotObject, Tool};
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
 use hapticd::servo::record::{FLAG_STIFFNESS_CAPPED, ServoState, TickRecord, ZeroReason};
 use std::sync::Arc;
@@ -192,25 +190,6 @@ fn hardening_under_the_tool_fades_from_what_was_felt() {
     }
 }
 
-/// A floor whose surface is at `y` of the time in s, streamed at 500 Hz up to now.
-fn streamed(bench: &Bench, y: impl Fn(f64) -> f64) -> Box<MotionFrame> {
-    let now = bench.servo.now_ns();
-    let newest = now / (2 * MS) * 2 * MS;
-    let sample = |i: usize| {
-        let time_ns = newest.saturating_sub((MOTION_HISTORY - 1 - i) as u64 * 2 * MS);
-        MotionSample { time_ns, pose: Pose::translation(0.0, y(time_ns as f64 * 1e-9), 0.0) }
-    };
-    let entry = MotionEntry {
-        id: 1,
-        incarnation: 1,
-        samples: std::array::from_fn(sample),
-        len: MOTION_HISTORY as u8,
-        delay_ns: 8 * MS,
-        lease_until_ns: now + 100 * MS,
-    };
-    Box::new(MotionFrame { sequence: now, entries: vec![Some(entry)] })
-}
-
 /// A device above a floor that stands still until `from` s and then moves at `speed`, and the device with it, from 1 mm above
 /// the surface to 1 mm inside. Calls back with each record of `ticks` ticks from one second on.
 fn moved(stiffness: f64, speed: f64, ticks: usize, mut each: impl FnMut(&TickRecord)) -> Bench {
@@ -224,7 +203,9 @@ fn moved(stiffness: f64, speed: f64, ticks: usize, mut each: impl FnMut(&TickRec
             bench.handle.send(ServoCommand::Arm { session: 1 }).expect("room");
             bench.handle.send(ServoCommand::Lease { until_ns: u64::MAX }).expect("room");
         }
-        bench.handle.publish_motion(streamed(&bench, y));
+        let now = bench.servo.now_ns();
+        let floor = streamed(1, now / (2 * MS) * 2 * MS, now + 100 * MS, |t| Vec3::y() * y(t as f64 * 1e-9));
+        bench.handle.publish_motion(Box::new(MotionFrame { sequence: now, entries: vec![Some(floor)] }));
         bench.handle.reclaim();
         let t = bench.servo.now_ns() as f64 * 1e-9;
         let above = 1e-3 - 2e-3 * ((t - 0.5) / 0.1).clamp(0.0, 1.0);

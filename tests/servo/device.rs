@@ -1,8 +1,12 @@
-//! A device on strings: it is where the test puts it, and it keeps what it was told to do.
+//! Devices of the tests: one on strings, which is where the test puts it and keeps what it was told to do, and a simulated one that
+//! can be looked into.
 
 use hapticd::device::profile::Profile;
 use hapticd::device::registry::Registry;
-use hapticd::device::{Accepted, Device, DeviceError, Emergency, Lifecycle, ReadFault, Sample, WriteFault};
+use hapticd::device::simulated::SimulatedDevice;
+use hapticd::device::{
+    Accepted, Device, DeviceError, Emergency, Lifecycle, ReadFault, Sample, WriteFault, actuators,
+};
 use hapticd::geometry::{Pose, Vec3, Wrench};
 use std::sync::{Arc, Mutex};
 
@@ -158,5 +162,56 @@ impl Device for Hooked {
 
     fn emergency(&self) -> Option<Arc<dyn Emergency>> {
         self.inner.emergency()
+    }
+}
+
+/// A simulated device whose true state and last command can be seen from outside.
+pub struct Watched {
+    profile: Arc<Profile>,
+    inside: Arc<Mutex<Inside>>,
+}
+
+/// What can be seen of it.
+pub struct Inside {
+    pub device: SimulatedDevice,
+    sample: Option<Sample>,
+    /// What the motors were told last.
+    pub command: actuators::Command,
+}
+
+impl Watched {
+    pub fn new(device: SimulatedDevice) -> (Self, Arc<Mutex<Inside>>) {
+        let profile = device.profile().clone();
+        let inside = Arc::new(Mutex::new(Inside { device, sample: None, command: actuators::Command::ZERO }));
+        (Self { profile, inside: inside.clone() }, inside)
+    }
+}
+
+impl Device for Watched {
+    fn profile(&self) -> &Arc<Profile> {
+        &self.profile
+    }
+    fn lifecycle(&self) -> Lifecycle {
+        self.inside.lock().unwrap().device.lifecycle()
+    }
+    fn calibrate(&mut self) -> Result<(), DeviceError> {
+        self.inside.lock().unwrap().device.calibrate()
+    }
+    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
+        let mut inside = self.inside.lock().unwrap();
+        let sample = inside.device.read(now_ns)?;
+        inside.sample = Some(sample);
+        Ok(sample)
+    }
+    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
+        let mut inside = self.inside.lock().unwrap();
+        let joints = inside.sample.map_or([0.0; 6], |s| s.joints);
+        inside.command = actuators::command(&self.profile, &joints, wrench).0;
+        inside.device.write(now_ns, wrench)
+    }
+    fn zero(&mut self, now_ns: u64) {
+        let mut inside = self.inside.lock().unwrap();
+        inside.command = actuators::Command::ZERO;
+        inside.device.zero(now_ns);
     }
 }

@@ -1,60 +1,20 @@
 //! The closed loop against closed forms: stable stiffness and restitution of the shipped tick on a simulated device, without
 //! guard and with the energy bound.
 
+use crate::device::{Inside, Watched};
 use crate::world::{Bench, MS, floor, object, scene, sphere_tool};
 use hapticd::device::kinematics::Kinematics;
 use hapticd::device::profile::{Certified, Profile};
 use hapticd::device::registry::Registry;
 use hapticd::device::simulated::{HandScript, PlantState, Setup, SimulatedDevice};
-use hapticd::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault, actuators};
-use hapticd::geometry::{Pose, Vec3, Wrench};
+use hapticd::device::{Device, actuators};
+use hapticd::geometry::{Pose, Vec3};
 use hapticd::haptics::coupling::{Coupling, Law};
 use hapticd::haptics::guard::energy::EnergyGuard;
 use hapticd::scene::snapshot::SnapshotObject;
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
 use hapticd::servo::record::{FLAG_ENERGY_BOUND, ServoState, TickRecord};
 use std::sync::{Arc, Mutex};
-
-/// A simulated device whose true state and last command can be seen from outside.
-struct Watched {
-    profile: Arc<Profile>,
-    inside: Arc<Mutex<Inside>>,
-}
-
-struct Inside {
-    device: SimulatedDevice,
-    sample: Option<Sample>,
-    command: actuators::Command,
-}
-
-impl Device for Watched {
-    fn profile(&self) -> &Arc<Profile> {
-        &self.profile
-    }
-    fn lifecycle(&self) -> Lifecycle {
-        self.inside.lock().unwrap().device.lifecycle()
-    }
-    fn calibrate(&mut self) -> Result<(), DeviceError> {
-        self.inside.lock().unwrap().device.calibrate()
-    }
-    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
-        let mut inside = self.inside.lock().unwrap();
-        let sample = inside.device.read(now_ns)?;
-        inside.sample = Some(sample);
-        Ok(sample)
-    }
-    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
-        let mut inside = self.inside.lock().unwrap();
-        let joints = inside.sample.map_or([0.0; 6], |s| s.joints);
-        inside.command = actuators::command(&self.profile, &joints, wrench).0;
-        inside.device.write(now_ns, wrench)
-    }
-    fn zero(&mut self, now_ns: u64) {
-        let mut inside = self.inside.lock().unwrap();
-        inside.command = actuators::Command::ZERO;
-        inside.device.zero(now_ns);
-    }
-}
 
 /// Nothing but the law: no limit of the profile or the configuration bites.
 fn unlimited(profile: &mut Profile) {
@@ -119,8 +79,8 @@ impl Rig {
             SimulatedDevice::new(profile.clone(), Setup { hand, ..Setup::default() }).expect("opens");
         device.calibrate().expect("calibrates");
         device.set_motion(velocity, Vec3::zeros());
-        let inside = Arc::new(Mutex::new(Inside { device, sample: None, command: actuators::Command::ZERO }));
-        let mut bench = Bench::new(Box::new(Watched { profile, inside: inside.clone() }), config);
+        let (device, inside) = Watched::new(device);
+        let mut bench = Bench::new(Box::new(device), config);
         bench.publish(scene(1, &sphere_tool(0.01), walls));
         bench.command(ServoCommand::Arm { session: 1 }).expect("arms");
         bench.command(ServoCommand::Lease { until_ns: u64::MAX / MS * MS }).expect("leases");

@@ -1,9 +1,9 @@
 //! Edits under the tool never kick: stiffness, new and moved geometry, deletion, streams that stop.
 
 use crate::device::Puppet;
-use crate::world::{Bench, MS, ball, floor, norm, object, scene, sphere_tool};
+use crate::world::{Bench, MS, ball, floor, norm, object, scene, sphere_tool, streamed};
 use hapticd::geometry::{Pose, Vec3};
-use hapticd::scene::snapshot::{MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample, SnapshotObject};
+use hapticd::scene::snapshot::{MotionFrame, SnapshotObject};
 use hapticd::servo::handle::ServoConfig;
 use hapticd::servo::record::{ServoState, ZeroReason};
 
@@ -139,18 +139,7 @@ fn a_deleted_object_lets_go_at_once() {
 
 fn stream(bench: &Bench, at: Vec3, lease_ms: u64) -> Box<MotionFrame> {
     let now = bench.servo.now_ns();
-    let sample = |i: usize| MotionSample {
-        time_ns: now.saturating_sub((MOTION_HISTORY - i) as u64 * 2 * MS),
-        pose: Pose::translation(at.x, at.y, at.z),
-    };
-    let entry = MotionEntry {
-        id: 1,
-        incarnation: 1,
-        samples: std::array::from_fn(sample),
-        len: MOTION_HISTORY as u8,
-        delay_ns: 8 * MS,
-        lease_until_ns: now + lease_ms * MS,
-    };
+    let entry = streamed(1, now.saturating_sub(2 * MS), now + lease_ms * MS, |_| at);
     Box::new(MotionFrame { sequence: now, entries: vec![Some(entry)] })
 }
 

@@ -1,12 +1,12 @@
 //! No tick touches the heap, whatever happens in it; and an allocation that does happen is seen.
 
 use crate::device::{Hooked, Puppet};
-use crate::world::{Bench, MS, ball, cube_tool, floor, material, object, scene, sphere_tool};
+use crate::world::{Bench, MS, ball, cube_tool, floor, material, object, scene, sphere_tool, streamed};
 use hapticd::contact::vps::{Manifold, ManifoldParams, Segments, Side, sweep_to_impact};
 use hapticd::contact::{Budget, Query, QueryState, ToolShape, query};
 use hapticd::device::{Lifecycle, ReadFault};
 use hapticd::geometry::{Pose, Twist, Vec3};
-use hapticd::scene::snapshot::{MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample, SnapshotObject};
+use hapticd::scene::snapshot::{MotionFrame, SnapshotObject};
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
 use hapticd::servo::heap::operations;
 use hapticd::servo::record::{Fault, ServoState};
@@ -34,19 +34,10 @@ pub fn everything(mut between: impl FnMut(&Bench)) -> Bench {
             .publish(scene(k + 1, tool, vec![object(1, flat.clone(), Pose::identity(), stiffness), moving]))
             .unwrap();
         let now = bench.servo.now_ns();
-        let sample = |i: usize| {
-            let t = now.saturating_sub((MOTION_HISTORY - i) as u64 * 2 * MS);
-            let x = 0.03 + 0.005 * (t as f64 * 1e-8).sin();
-            MotionSample { time_ns: t, pose: Pose::translation(x, 0.02, 0.0) }
-        };
-        let entry = MotionEntry {
-            id: 2,
-            incarnation: 1,
-            samples: std::array::from_fn(sample),
-            len: MOTION_HISTORY as u8,
-            delay_ns: 8 * MS,
-            lease_until_ns: if k % 1000 > 700 { 0 } else { u64::MAX },
-        };
+        let lease = if k % 1000 > 700 { 0 } else { u64::MAX };
+        let entry = streamed(2, now.saturating_sub(2 * MS), lease, |t| {
+            Vec3::new(0.03 + 0.005 * (t as f64 * 1e-8).sin(), 0.02, 0.0)
+        });
         bench.handle.publish_motion(Box::new(MotionFrame { sequence: k, entries: vec![Some(entry)] }));
         if k % 500 < 400 {
             // The rest of the time the return rings fill up.

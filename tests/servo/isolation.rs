@@ -2,12 +2,12 @@
 //! with the kernel's own account of page faults and waits. Each check is shown to catch a deliberate violation.
 
 use crate::device::Hooked;
-use crate::world::{MS, cube_tool, floor, in_child, object, scene, sphere_tool};
+use crate::world::{MS, cube_tool, floor, in_child, object, scene, sphere_tool, streamed};
 use hapticd::device::ReadFault;
 use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::HandScript;
-use hapticd::geometry::Pose;
-use hapticd::scene::snapshot::{MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample, SnapshotObject};
+use hapticd::geometry::{Pose, Vec3};
+use hapticd::scene::snapshot::{MotionFrame, SnapshotObject};
 use hapticd::servo::handle::{ServoCommand, ServoConfig, ServoHandle, channel, monotonic_ns};
 use hapticd::servo::record::{ServoState, TickRecord};
 use hapticd::servo::rt::RtOptions;
@@ -79,18 +79,7 @@ fn live(mut hook: impl FnMut(u64) + Send + 'static) -> (Vec<TickRecord>, (ServoH
         let moving = SnapshotObject { motion: Some(0), ..object(2, flat.clone(), Pose::identity(), 300.0) };
         handle.publish(scene(generation, tool, vec![still, moving])).expect("generations rise");
         let now = monotonic_ns();
-        let sample = |i: usize| MotionSample {
-            time_ns: now - (MOTION_HISTORY - i) as u64 * 2 * MS,
-            pose: Pose::translation(0.0, -0.001, 0.0),
-        };
-        let entry = MotionEntry {
-            id: 2,
-            incarnation: 1,
-            samples: std::array::from_fn(sample),
-            len: MOTION_HISTORY as u8,
-            delay_ns: 8 * MS,
-            lease_until_ns: now + 50 * MS,
-        };
+        let entry = streamed(2, now - 2 * MS, now + 50 * MS, |_| Vec3::new(0.0, -0.001, 0.0));
         handle.publish_motion(Box::new(MotionFrame { sequence: generation, entries: vec![Some(entry)] }));
         let _ = handle.send(ServoCommand::ClearFault);
         let _ = handle.send(ServoCommand::Arm { session: 1 });

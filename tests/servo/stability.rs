@@ -2,21 +2,21 @@
 //! them after the hand has let go, whether it touches with faces, edges or corners, small or large. (Along the walls
 //! nothing holds it but the device: there is no friction.)
 
+use crate::device::Watched;
 use crate::world::{Bench, field, object, scene};
 use hapticd::contact::vps::{PointShell, ShellParams};
 use hapticd::contact::{ObjectShape, ToolShape};
-use hapticd::device::profile::Profile;
+use hapticd::device::Device;
 use hapticd::device::registry::Registry;
 use hapticd::device::simulated::{HandScript, Setup, SimulatedDevice};
-use hapticd::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault};
 use hapticd::geometry::shapes::cuboid;
-use hapticd::geometry::{Point, Pose, TriMesh, Vec3, Wrench};
+use hapticd::geometry::{Point, Pose, TriMesh, Vec3};
 use hapticd::haptics::coupling::Coupling;
 use hapticd::scene::snapshot::Tool;
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
 use hapticd::servo::record::{FLAG_STIFFNESS_CAPPED, ServoState};
 use nalgebra::UnitQuaternion;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// How the tool lies between the walls.
 #[derive(Clone, Copy, Debug)]
@@ -64,33 +64,6 @@ impl Holds {
 
 /// Points of the cube's shell: coarse, on purpose, so that the sampling's own work must be taken out as well.
 pub const POINTS: u32 = 3000;
-
-/// A simulated device whose true motion can be seen from outside.
-struct Plant {
-    profile: Arc<Profile>,
-    inside: Arc<Mutex<SimulatedDevice>>,
-}
-
-impl Device for Plant {
-    fn profile(&self) -> &Arc<Profile> {
-        &self.profile
-    }
-    fn lifecycle(&self) -> Lifecycle {
-        self.inside.lock().unwrap().lifecycle()
-    }
-    fn calibrate(&mut self) -> Result<(), DeviceError> {
-        self.inside.lock().unwrap().calibrate()
-    }
-    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
-        self.inside.lock().unwrap().read(now_ns)
-    }
-    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
-        self.inside.lock().unwrap().write(now_ns, wrench)
-    }
-    fn zero(&mut self, now_ns: u64) {
-        self.inside.lock().unwrap().zero(now_ns);
-    }
-}
 
 /// What became of a wedged tool.
 pub struct Wedged {
@@ -154,13 +127,12 @@ pub fn press_by(
 ) -> Wedged {
     let hand = HandScript::parse(&holds.script(tips)).expect("parses");
     let profile = Registry::builtin().profile(device).expect("shipped");
-    let mut plant = SimulatedDevice::new(profile.clone(), Setup { hand, ..Setup::default() }).expect("opens");
+    let mut plant = SimulatedDevice::new(profile, Setup { hand, ..Setup::default() }).expect("opens");
     plant.calibrate().expect("calibrates");
-    let inside = Arc::new(Mutex::new(plant));
-    let opened = Box::new(Plant { profile, inside: inside.clone() });
+    let (opened, inside) = Watched::new(plant);
     let gate = ServoConfig { gate_force: 1e4, gate_torque: 1e4, ..ServoConfig::default() };
     let config = ServoConfig { coupling, ramp_up: 0.05, ..gate };
-    let mut bench = Bench::new(opened, config);
+    let mut bench = Bench::new(Box::new(opened), config);
     let heights = laid.mesh.vertices.iter().map(|v| (laid.turn * v).y);
     let (low, high) = heights.fold((f64::MAX, f64::MIN), |(l, h), y| (l.min(y), h.max(y)));
     let shell = PointShell::build(laid.mesh, ShellParams::points(laid.points)).expect("a closed mesh");
@@ -206,7 +178,7 @@ pub fn press_by(
             ..=500 => {
                 seen.turns.1 = seen.turns.1.max(tilting);
                 seen.shakes = seen.shakes.max((r.velocity[1] - before).abs());
-                seen.plant = seen.plant.max(inside.lock().unwrap().state().velocity.y.abs());
+                seen.plant = seen.plant.max(inside.lock().unwrap().device.state().velocity.y.abs());
                 for ((low, high), f) in range.iter_mut().zip(r.applied_force) {
                     (*low, *high) = (low.min(f), high.max(f));
                 }

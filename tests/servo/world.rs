@@ -7,7 +7,7 @@ use hapticd::device::Device;
 use hapticd::geometry::field::Field;
 use hapticd::geometry::shapes;
 use hapticd::geometry::{Point, Pose, Vec3, Wrench};
-use hapticd::scene::snapshot::{Snapshot, SnapshotObject, Tool};
+use hapticd::scene::snapshot::{MOTION_HISTORY, MotionEntry, MotionSample, Snapshot, SnapshotObject, Tool};
 use hapticd::servo::handle::{Ack, Refusal, ServoCommand, ServoConfig, ServoHandle, channel};
 use hapticd::servo::record::{ServoState, TickRecord};
 use hapticd::servo::run::VirtualServo;
@@ -74,6 +74,22 @@ pub fn cube_tool(points: u32) -> Arc<Tool> {
 
 pub fn scene(generation: u64, tool: &Arc<Tool>, objects: Vec<SnapshotObject>) -> Box<Snapshot> {
     Box::new(Snapshot::new(generation, tool.clone(), objects.into(), Pose::identity(), 1.0))
+}
+
+/// A moving object's poses as a client streams them: one every 2 ms, the newest of that time, played 8 ms late.
+pub fn streamed(id: u32, newest_ns: u64, lease_until_ns: u64, at: impl Fn(u64) -> Vec3) -> MotionEntry {
+    let sample = |i: usize| {
+        let time_ns = newest_ns.saturating_sub((MOTION_HISTORY - 1 - i) as u64 * 2 * MS);
+        MotionSample { time_ns, pose: Pose::from(at(time_ns)) }
+    };
+    MotionEntry {
+        id,
+        incarnation: 1,
+        samples: std::array::from_fn(sample),
+        len: MOTION_HISTORY as u8,
+        delay_ns: 8 * MS,
+        lease_until_ns,
+    }
 }
 
 /// A servo on the virtual clock with its control side.
