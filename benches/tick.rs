@@ -6,13 +6,14 @@
 //! is asserted.
 
 use hapticd::contact::vps::{PointShell, ShellParams};
-use hapticd::contact::{Material, ObjectShape, ToolShape};
+use hapticd::contact::{Budget, Friction, Material, ObjectShape, Query, QueryState, ToolShape, query};
 use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::HandScript;
 use hapticd::geometry::field::Field;
-use hapticd::geometry::{Point, Pose, Vec3, shapes};
+use hapticd::geometry::{Point, Pose, Twist, Vec3, shapes};
 use hapticd::haptics::coupling::{Coupling, Law};
 use hapticd::haptics::guard::energy::EnergyGuard;
+use hapticd::haptics::proxy::Proxy;
 use hapticd::scene::exchange::{Adoption, exchange};
 use hapticd::scene::snapshot::{Snapshot, SnapshotObject, Tool};
 use hapticd::servo::handle::{ServoCommand, ServoConfig, ServoHandle, channel};
@@ -49,7 +50,7 @@ fn object(id: u32, shape: &ObjectShape, at: Vec3) -> SnapshotObject {
         motion: None,
         pose: Pose::translation(at.x, at.y, at.z),
         shape: shape.clone(),
-        material: Material { stiffness: 50.0, reference_area: 1e-4, damping: 0.2 },
+        material: Material { stiffness: 50.0, reference_area: 1e-4, damping: 0.2, friction: Friction::NONE },
         bound_centre: Point::origin(),
         bound_radius: 0.087,
     }
@@ -140,6 +141,44 @@ fn adoptions(n: u32, tool: &Arc<Tool>, shape: &ObjectShape) -> Vec<u64> {
     ns
 }
 
+/// A ball's query alone (`None`), and its proxy with this friction; at rest, or sliding along by this much a tick, m. ns.
+fn law(friction: Option<Friction>, slide: f64) -> Vec<u64> {
+    let corner = Field::from_fn(Point::new(-0.06, -0.06, -0.06), 0.12 / 64.0, [65; 3], |p| -p.y.min(p.z));
+    let mut wall = object(1, &ObjectShape::Field(Arc::new(corner)), Vec3::zeros());
+    wall.material.friction = friction.unwrap_or(Friction::NONE);
+    let shape = ToolShape::Sphere { radius: 0.005 };
+    let (mut state, mut proxy) = (QueryState::following(), Proxy::default());
+    let mut ns = Vec::with_capacity(TICKS);
+    for k in 0..TICKS + 200 {
+        let near = 0.006 - 0.002 * (k as f64 / 100.0).min(1.0);
+        let x = -0.04 + (slide * k as f64) % 0.08;
+        // Sliding along the edge of both walls, or pressed on one of them.
+        let pose = Pose::translation(x, near, if slide > 0.0 { near } else { 0.03 });
+        let q = Query {
+            tool: &shape,
+            tool_pose: &pose,
+            tool_twist: &Twist::ZERO,
+            object: &wall.shape,
+            object_pose: &wall.pose,
+            object_twist: &Twist::ZERO,
+            material: &wall.material,
+        };
+        let start = Instant::now();
+        match friction {
+            None => {
+                black_box(query(&q, Budget::UNLIMITED, &mut state));
+            }
+            Some(_) => {
+                black_box(proxy.touch(&q, Budget::UNLIMITED, &mut state));
+            }
+        }
+        if k >= 200 {
+            ns.push(start.elapsed().as_nanos() as u64);
+        }
+    }
+    ns
+}
+
 /// Ticks of a ball in a wall, armed, on a device by name.
 fn in_contact(device: &str, law: Law, energy: EnergyGuard) -> Vec<u64> {
     let hand = HandScript::parse("hand = 'firm'\nkeyframe = [{ time = 0.0, position = [0.0, 0.0, 0.0] }]");
@@ -183,6 +222,18 @@ fn main() {
         show(&name, if points == 10_000 { "60 us" } else { "" }, ticks(&mut handle, &mut run));
     }
     show("reference load again", "", reference());
+
+    show("a ball's query alone", "", law(None, 0.0));
+    for (name, friction) in
+        [("smooth", Friction::NONE), ("rough", Friction { statics: 0.5, dynamic: 0.3, ..Friction::NONE })]
+    {
+        show(&format!("with its proxy, {name}, at rest on a wall"), "2 us more", law(Some(friction), 0.0));
+        show(
+            &format!("with its proxy, {name}, 0.1 m/s along an edge"),
+            "2 us more",
+            law(Some(friction), 1e-4),
+        );
+    }
 
     for device in ["ideal-6dof", "novint-falcon", "phantom-premium-1.5"] {
         for (law, energy) in [

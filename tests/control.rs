@@ -298,6 +298,7 @@ fn transactions_are_all_or_nothing() {
     let scene = c.call("scene", json!({})).expect("a scene");
     assert_eq!(scene["materials"][0]["stiffness"], 200.0);
     assert_eq!(scene["materials"][0]["damping"], 2.0, "what is not given stays");
+    assert!(scene["materials"][0]["friction"].is_null(), "smooth");
     let again = c.call("transaction", json!({"edits": good, "expect_generation": g}));
     assert_eq!(refused(again), codes::CONFLICT);
     let bad = |v| json!({"edits": [{"op": "material.set", "name": "n", "stiffness": v}]});

@@ -15,6 +15,8 @@ mod energy;
 mod fade;
 #[path = "servo/faults.rs"]
 mod faults;
+#[path = "servo/friction.rs"]
+mod friction;
 #[path = "servo/heap.rs"]
 mod heap;
 #[path = "servo/isolation.rs"]

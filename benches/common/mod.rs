@@ -2,7 +2,9 @@
 //! a picture.
 #![allow(dead_code, reason = "not every bench uses all")]
 
-use hapticd::contact::{Budget, Contact, Material, ObjectShape, Query, QueryState, ToolShape, query};
+use hapticd::contact::{
+    Budget, Contact, Friction, Material, ObjectShape, Query, QueryState, ToolShape, query,
+};
 use hapticd::geometry::{Pose, TriMesh, Twist, Vec3, shapes};
 use nalgebra::{Translation3, UnitQuaternion};
 use plotters::prelude::*;
@@ -47,7 +49,8 @@ pub fn timed(
     queries: usize,
     cold: bool,
 ) -> (Vec<f64>, Contact) {
-    let material = Material { stiffness: 1000.0, reference_area: 1e-4, damping: 2.0 };
+    let material =
+        Material { stiffness: 1000.0, reference_area: 1e-4, damping: 2.0, friction: Friction::NONE };
     let mut state = QueryState::default();
     let mut last = Contact::none(None);
     let mut times: Vec<f64> = (0..queries)

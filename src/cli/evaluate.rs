@@ -15,7 +15,7 @@ use super::out;
 use super::progress::Bar;
 use crate::contact::ist::{IstParams, Solid, SphereTree, cell_for};
 use crate::contact::vps::{PointShell, ShellParams};
-use crate::contact::{self, Budget, Contact, Material, ObjectShape, Query, QueryState, ToolShape};
+use crate::contact::{self, Budget, Contact, Friction, Material, ObjectShape, Query, QueryState, ToolShape};
 use crate::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use crate::geometry::import::{Format, ImportOptions, import};
 use crate::geometry::{Pose, TriMesh, Twist, Wrench};
@@ -229,7 +229,12 @@ impl Pair {
             role: args.shell,
             cold: args.cold,
             // Undamped, so that the answer depends on the pose alone; 1000 N/m for a square centimetre.
-            material: Material { stiffness: 1000.0, reference_area: 1e-4, damping: 0.0 },
+            material: Material {
+                stiffness: 1000.0,
+                reference_area: 1e-4,
+                damping: 0.0,
+                friction: Friction::NONE,
+            },
             tool,
             object,
         })

@@ -18,7 +18,9 @@ use crate::geometry::field::build::{FieldParams, Resolution, Silent};
 use crate::geometry::{Pose, Vec3, shapes};
 use crate::protocol::messages::RtNote;
 use crate::scene::compile::Compiler;
-use crate::scene::model::{Edit, GeometrySpec, Limits, Material, ObjectSpec, Scene, SourceMesh, ToolSpec};
+use crate::scene::model::{
+    Edit, Friction, GeometrySpec, Limits, Material, ObjectSpec, Scene, SourceMesh, ToolSpec,
+};
 use crate::scene::snapshot::Snapshot;
 use crate::servo::handle::{ServoConfig, channel};
 use crate::servo::rt::{RtLine, RtOptions};
@@ -250,7 +252,8 @@ fn reference_scene() -> Option<Snapshot> {
         method: None,
     };
     let geometry = |name: &str, spec| Edit::AddGeometry { name: Some(name.into()), spec, persistent: false };
-    let material = Material { stiffness: 500.0, reference_area: 1e-4, damping: 0.0 };
+    let material =
+        Material { stiffness: 500.0, reference_area: 1e-4, damping: 0.0, friction: Friction::NONE };
     let edits = [
         geometry("block", spec(shapes::cuboid(Vec3::new(0.1, 0.1, 0.1)), 64)),
         geometry("ball", spec(shapes::icosphere(0.02, 3), 8)),

@@ -1,12 +1,13 @@
 //! The side from which a tool came, kept from tick to tick: neither a fast hand nor a hard push gets through a thin wall.
 //!
 //! A distance field pushes out on the nearer side. Behind the middle of a thin wall that is the wrong one, and behind the wall
-//! nothing pushes at all. So the point that touched first (for a ball its centre) is followed with the surface that it entered
+//! nothing pushes at all. So the point of a shell that touched first is followed with the surface that it entered
 //! through ([`vps::Side`]); one that got through between two ticks is found on its way there ([`vps::sweep_to_impact`]). As
 //! long as the field pushes it back the way it came, nothing is added. Where the field pushes on, a spring goes on from the
 //! force that was there last, with the material's stiffness, until the point is back on its side or has gone round the edge.
 //!
 //! One point a tool: a second part of a tool that gets through another wall at the same time is held only after the first.
+//! Balls are not kept here: what follows them is a proxy of the control law.
 
 #![cfg_attr(
     not(test),
@@ -32,9 +33,6 @@ const LEAST_WAY: f64 = 0.5;
 const AGAINST: f64 = 0.25;
 /// Part of it across that side from which on it is an edge that turns the gradient, not the middle of a wall.
 const ACROSS: f64 = 0.5;
-/// Most steps of a ball's way.
-const STEPS: f64 = 256.0;
-const HALVINGS: u32 = 24;
 
 /// What is known of the way to where the tool is. Off until [`Kept::follow`]: a question about a pose alone has no way.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -82,14 +80,12 @@ impl Kept {
             return;
         }
         let field = q.object.field();
-        let (shell, key) = match q.tool {
-            ToolShape::Sphere { radius } => (None, [radius.to_bits(), field.stamp.number()]),
-            ToolShape::Shell(s) | ToolShape::Both(s, _) => {
-                (Some(&**s), [s.stamp.number(), field.stamp.number()])
-            }
+        let shell = match q.tool {
+            ToolShape::Shell(s) | ToolShape::Both(s, _) => &**s,
             // Spheres know how much of a body overlaps, not where it came in.
-            ToolShape::Spheres(_) => return,
+            ToolShape::Sphere { .. } | ToolShape::Spheres(_) => return,
         };
+        let key = [shell.stamp.number(), field.stamp.number()];
         if self.key != key {
             self.interrupt();
             self.key = key;
@@ -109,10 +105,9 @@ impl Kept {
         }
         if self.held.is_none() {
             let through = from.and_then(|from| passed(shell, field, &from, &to, budget, contact));
-            let side = through.as_ref().map(Side::new).or_else(|| entered(q, shell, field, &to, contact));
+            let side = through.as_ref().map(Side::new).or_else(|| entered(q, field, contact));
             self.held = side.and_then(|mut side| {
-                // A ball touches before its centre is behind the surface: it is watched from then on.
-                let behind = side.follow(field, &(to * place(&side))) || shell.is_none() && through.is_none();
+                let behind = side.follow(field, &(to * place(&side)));
                 behind.then_some(Held { side, behind: 0.0, force: 0.0, at: None, pulls: false })
             });
         }
@@ -159,79 +154,33 @@ fn weight(gradient: &Vec3, out: &Vec3) -> f64 {
 
 /// What got through between two ticks.
 fn passed(
-    shell: Option<&PointShell>,
+    shell: &PointShell,
     field: &Field,
     from: &Pose,
     to: &Pose,
     budget: Budget<'_>,
     contact: &mut Contact,
 ) -> Option<Impact> {
-    let lever = shell.map_or(0.0, |s| s.bound_radius);
     let shift = (to.translation.vector - from.translation.vector).norm();
-    let way = shift + from.rotation.angle_to(&to.rotation) * lever;
+    let way = shift + from.rotation.angle_to(&to.rotation) * shell.bound_radius;
     // What ends farther from the surface than it went was never there. NaN: nothing is known, and nothing found.
     let ends = contact.depth_bounds.map_or(f64::INFINITY, |b| b.upper);
     if !(way > LEAST_WAY * field.cell && -ends < way) {
         return None;
     }
-    match shell {
-        Some(shell) => {
-            let left = match budget.units {
-                0 => 0,
-                units => units.saturating_sub(contact.work).max(1),
-            };
-            let swept = vps::sweep_to_impact(shell, field, from, to, Budget { units: left, ..budget });
-            contact.work = contact.work.saturating_add(swept.work);
-            contact.complete &= swept.complete;
-            swept.impact
-        }
-        None => centre_passed(field, from, to, shift),
-    }
-}
-
-/// The same for a ball's centre.
-fn centre_passed(field: &Field, from: &Pose, to: &Pose, shift: f64) -> Option<Impact> {
-    let (a, b) = (from.translation.vector, to.translation.vector);
-    let at = |t: f64| Point::from(a + (b - a) * t);
-    let steps = (shift / (LEAST_WAY * field.cell)).ceil().clamp(1.0, STEPS);
-    let mut outside = 0.0;
-    if field.depth(&at(0.0)) > 0.0 {
-        return None;
-    }
-    for i in 1..=steps as u32 {
-        let mut inside = f64::from(i) / steps;
-        if field.depth(&at(inside)) <= 0.0 {
-            outside = inside;
-            continue;
-        }
-        for _ in 0..HALVINGS {
-            let middle = 0.5 * (outside + inside);
-            if field.depth(&at(middle)) > 0.0 { inside = middle } else { outside = middle }
-        }
-        let position = at(inside);
-        let side = (-field.depth_gradient(&position).1).try_normalize(0.1)?;
-        return Some(Impact { time: inside, id: 0, position, side });
-    }
-    None
+    let left = match budget.units {
+        0 => 0,
+        units => units.saturating_sub(contact.work).max(1),
+    };
+    let swept = vps::sweep_to_impact(shell, field, from, to, Budget { units: left, ..budget });
+    contact.work = contact.work.saturating_add(swept.work);
+    contact.complete &= swept.complete;
+    swept.impact
 }
 
 /// Where a contact began: its deepest point, with the surface beside it.
-fn entered(
-    q: &Query<'_>,
-    shell: Option<&PointShell>,
-    field: &Field,
-    to: &Pose,
-    contact: &Contact,
-) -> Option<Side> {
-    if !contact.touching {
-        return None;
-    }
-    let (id, x) = match shell {
-        None => (0, Point::from(to.translation.vector)),
-        Some(_) => {
-            let deepest = contact.points.first().filter(|_| contact.n_points > 0)?;
-            (deepest.id, q.object_pose.inverse_transform_point(&Point::from(deepest.position)))
-        }
-    };
-    Side::beside(id, &x, field)
+fn entered(q: &Query<'_>, field: &Field, contact: &Contact) -> Option<Side> {
+    let deepest = contact.points.first().filter(|_| contact.touching && contact.n_points > 0)?;
+    let x = q.object_pose.inverse_transform_point(&Point::from(deepest.position));
+    Side::beside(deepest.id, &x, field)
 }

@@ -87,6 +87,31 @@ pub struct Material {
     pub reference_area: f64,
     /// Damping of a flat contact of `reference_area`, N·s/m; acts only while approaching.
     pub damping: f64,
+    /// How it rubs. Felt by ball tools that are followed tick by tick.
+    pub friction: Friction,
+}
+
+/// How a material rubs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Friction {
+    /// Coefficient up to which what rests does not slide.
+    pub statics: f64,
+    /// Coefficient of what slides; at most the static one.
+    pub dynamic: f64,
+    /// Speed over which the coefficient falls from the static one to the dynamic one (Stribeck), m/s; 0: at once.
+    pub stribeck: f64,
+    /// Growth of the coefficient with the speed, s/m, up to the static one.
+    pub viscous: f64,
+}
+
+impl Friction {
+    /// Smooth as ice.
+    pub const NONE: Self = Self { statics: 0.0, dynamic: 0.0, stribeck: 0.0, viscous: 0.0 };
+
+    /// One coefficient for both.
+    pub const fn of(mu: f64) -> Self {
+        Self { statics: mu, dynamic: mu, ..Self::NONE }
+    }
 }
 
 /// A material's number as queries use it: never negative, and nothing where it cannot be read. Real-time safe.
@@ -162,7 +187,7 @@ pub struct QueryState {
     pub touching: bool,
     /// Sphere trees: triangles of tool and object that were closest, each plus one; 0 = none known.
     pub closest: [u32; 2],
-    /// Balls and point shells: the side of a wall from which the tool came. Off by default.
+    /// Point shells: the side of a wall from which the tool came. Off by default.
     pub kept: kept::Kept,
 }
 

@@ -1,4 +1,6 @@
 //! The control law: pure functions of (state, contact, sample, dt). Real-time safe throughout.
 
 pub mod coupling;
+pub mod friction;
 pub mod guard;
+pub mod proxy;

@@ -154,6 +154,24 @@ pub enum MethodName {
     Ist,
 }
 
+/// How a material rubs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrictionJson {
+    /// Coefficient up to which what rests does not slide.
+    #[serde(rename = "static")]
+    pub statics: f64,
+    /// Coefficient of what slides; the static one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dynamic: Option<f64>,
+    /// Speed over which the coefficient falls from the one to the other, m/s.
+    #[serde(default)]
+    pub stribeck: f64,
+    /// Growth of the coefficient with the speed, s/m.
+    #[serde(default)]
+    pub viscous: f64,
+}
+
 /// One change of the scene. In a transaction `op` names it; as a request of its own the method does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", deny_unknown_fields)]
@@ -171,6 +189,9 @@ pub enum Edit {
         /// Damping of such a contact, N·s/m.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         damping: Option<f64>,
+        /// How it rubs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        friction: Option<FrictionJson>,
         /// True keeps a new material when its session ends.
         #[serde(default)]
         persistent: bool,

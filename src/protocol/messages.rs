@@ -359,6 +359,9 @@ pub struct MaterialInfo {
     pub reference_area: f64,
     /// N·s/m.
     pub damping: f64,
+    /// How it rubs; absent when it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub friction: Option<super::edit::FrictionJson>,
 }
 
 /// An object.

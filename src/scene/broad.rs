@@ -132,7 +132,7 @@ impl Published {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contact::ObjectShape;
+    use crate::contact::{Friction, ObjectShape};
     use crate::geometry::Vec3;
     use crate::geometry::field::Field;
     use std::sync::Arc;
@@ -146,7 +146,12 @@ mod tests {
             motion,
             pose: Pose::translation(at.x, at.y, at.z),
             shape: ObjectShape::Field(Arc::new(field)),
-            material: Material { stiffness: 500.0, reference_area: 1e-4, damping: 0.0 },
+            material: Material {
+                stiffness: 500.0,
+                reference_area: 1e-4,
+                damping: 0.0,
+                friction: Friction::NONE,
+            },
             bound_centre: Point::new(0.0, 0.0, 0.5),
             bound_radius: radius,
         }

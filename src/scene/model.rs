@@ -21,7 +21,7 @@ pub use parts::{
     ToolDef, ToolGeometry, ToolSpec,
 };
 
-pub use crate::contact::Material;
+pub use crate::contact::{Friction, Material};
 
 use super::snapshot::{MAX_MOVING, MAX_OBJECTS};
 use std::collections::BTreeMap;

@@ -23,11 +23,15 @@ use crate::contact::share::share_gently;
 use crate::contact::{self, Budget, Deadline, Query, QueryState};
 use crate::geometry::{Point, Pose, Twist, Wrench};
 use crate::haptics::coupling;
+use crate::haptics::proxy::Proxy;
 use crate::scene::snapshot::{MAX_MOVING, MAX_OBJECTS, MotionFrame, Snapshot, SnapshotObject};
 use nalgebra::Matrix6;
 
 /// A softened or hardened object keeps its force at first; beyond this ratio it does not.
 const MAX_GAIN: f64 = 8.0;
+
+/// Farthest that a ball goes in a tick, m: nothing that is held back is faster.
+const PAST: f64 = 0.01;
 
 /// What one tick asks.
 #[derive(Clone, Copy)]
@@ -95,6 +99,8 @@ pub struct Touch {
     pub deadline_hit: bool,
     /// The stream of an object that is felt stopped.
     pub stopped: bool,
+    /// How far a ball is behind what it cannot go through, m.
+    pub behind: f64,
 }
 
 impl Touch {
@@ -116,6 +122,7 @@ impl Touch {
         complete: true,
         deadline_hit: false,
         stopped: false,
+        behind: 0.0,
     };
 }
 
@@ -144,6 +151,13 @@ struct Memory {
     id: u32,
     incarnation: u32,
     state: QueryState,
+    proxy: Proxy,
+}
+
+impl Memory {
+    fn new() -> Self {
+        Self { id: 0, incarnation: 0, state: QueryState::following(), proxy: Proxy::default() }
+    }
 }
 
 /// The servo's memory of all objects.
@@ -156,6 +170,8 @@ pub struct Queries {
     units: Box<[u32]>,
     played: Box<[Option<Played>]>,
     motions: Motions,
+    /// [`Touch::behind`] of the last tick.
+    behind: f64,
 }
 
 impl Default for Queries {
@@ -173,13 +189,14 @@ impl Default for Queries {
         };
         Self {
             slots: vec![slot; MAX_OBJECTS].into(),
-            memories: vec![Memory { id: 0, incarnation: 0, state: QueryState::following() }; MEMORIES].into(),
+            memories: vec![Memory::new(); MEMORIES].into(),
             near: vec![0; MAX_OBJECTS].into(),
             needs: vec![0; MAX_OBJECTS].into(),
             last: vec![0; MAX_OBJECTS].into(),
             units: vec![0; MAX_OBJECTS].into(),
             played: vec![None; MAX_MOVING].into(),
             motions: Motions::default(),
+            behind: 0.0,
         }
     }
 }
@@ -197,6 +214,7 @@ impl Queries {
                 self.object(world, object, usize::from(index), units, &mut sum);
             }
         }
+        self.behind = sum.behind;
         sum
     }
 
@@ -205,7 +223,9 @@ impl Queries {
     fn broad(&mut self, world: &World<'_>) -> (usize, f64) {
         let snapshot = world.snapshot;
         let centre = Point::from(world.tool.pose.translation.vector);
-        let reach = snapshot.tool.bound_radius;
+        // What holds a ball back is asked until it lets go, however far the ball is pushed past it.
+        let past = if self.behind > 0.0 { 2.0 * self.behind + PAST } else { 0.0 };
+        let reach = snapshot.tool.bound_radius + past;
         let (mut found, mut gap) = snapshot.broad.near(&centre, reach, &mut self.near);
         for &index in snapshot.broad.moving() {
             let Some(object) = snapshot.objects.get(usize::from(index)) else { continue };
@@ -259,6 +279,7 @@ impl Queries {
         let Some(memory) = self.memories.get_mut(usize::from(object.slot) % MEMORIES) else { return };
         if (memory.id, memory.incarnation) != (object.id, object.incarnation) {
             memory.state.forget();
+            memory.proxy.interrupt();
             (memory.id, memory.incarnation) = (object.id, object.incarnation);
         }
         let query = Query {
@@ -272,11 +293,18 @@ impl Queries {
         };
         let recent = slot.tick + 1 == world.tick;
         let changed = played.jumped || world.since.is_some_and(|g| world.snapshot.broad.changed(index) > g);
-        if changed || !recent || !world.keep {
+        // Another material is another force at the same place.
+        let moved = changed && !(same && slot.pose == played.pose);
+        if moved || !recent || !world.keep {
             memory.state.kept.interrupt();
+            memory.proxy.interrupt();
         }
         let budget = Budget { units, deadline: world.deadline };
-        let c = contact::query(&query, budget, &mut memory.state);
+        let (c, cone) = match world.keep {
+            true => memory.proxy.touch(&query, budget, &mut memory.state),
+            false => (contact::query(&query, budget, &mut memory.state), None),
+        };
+        sum.behind = sum.behind.max(memory.proxy.behind());
 
         let motion = motion(world.tool, &played);
         let relative = Twist {
@@ -284,7 +312,10 @@ impl Queries {
             angular: world.tool.twist.angular - motion.angular,
         };
         let damping = coupling::damping(world.tau, &c.stiffness, &relative, &c.wrench);
-        let whole = c.wrench + damping;
+        let mut whole = c.wrench + damping;
+        if let Some(cone) = cone {
+            whole.force = cone.cut(&whole.force);
+        }
         let before = if recent { slot.gain } else { 1.0 };
         if changed && c.felt() {
             let felt = if recent { slot.felt } else { Wrench::ZERO };

@@ -7,8 +7,6 @@ use super::*;
 #[test]
 fn in_thick_bodies_a_kept_side_changes_no_bit() {
     let tools = [
-        ToolShape::Sphere { radius: 0.004 },
-        ToolShape::Sphere { radius: 0.0 },
         shell(&shapes::cuboid(Vec3::new(0.012, 0.008, 0.01)), 700),
         shell(&shapes::icosphere(0.006, 4), 500),
     ];
@@ -38,7 +36,7 @@ fn in_thick_bodies_a_kept_side_changes_no_bit() {
         }
     }
     // Otherwise it says nothing.
-    assert!(touched > 2000 && fast > 20, "{touched} touches, {fast} swept ways");
+    assert!(touched > 1000 && fast > 20, "{touched} touches, {fast} swept ways");
 }
 
 /// Off by default: a question about a pose alone has no way, whatever was asked before.
@@ -48,23 +46,23 @@ fn without_a_way_every_pose_stands_alone() {
     let sheet =
         Field::from_fn(Point::new(-0.006, -0.006, -0.0015), 1e-4, [121, 121, 31], |p| half - p.z.abs());
     let sheet = ObjectShape::Field(Arc::new(sheet));
-    let tool = ToolShape::Sphere { radius: 0.0 };
+    let radius = 2e-4;
+    let tool = shell(&shapes::icosphere(radius, 4), 400);
     let ask = |state: &mut QueryState, z: f64| {
         with(&tool, &at(0.0, 0.0, z), &sheet, |q| query(q, Budget::UNLIMITED, state))
     };
     let mut plain = QueryState::default();
     let mut kept = QueryState::following();
-    for z in [0.001, 0.0002] {
+    for z in [0.001, 0.0004] {
         assert!(!ask(&mut plain, z).touching && !ask(&mut kept, z).touching);
     }
     assert!(!ask(&mut plain, -0.0005).touching && !plain.kept.holds());
     let held = ask(&mut kept, -0.0005);
     assert!(held.touching && kept.kept.holds());
-    // A spring from the upper surface on.
-    assert!(
-        (held.wrench.force.z - MATERIAL.stiffness * (0.0005 + half)).abs() < 1e-3 * MATERIAL.stiffness * half
-    );
-    assert!((held.depth - 0.0006).abs() < 1e-6 && held.wrench.force.xy().norm() < 1e-9);
+    // A spring from the upper surface on, at the point that was lowest.
+    let deep = 0.0005 + half + radius;
+    assert!((held.wrench.force.z - MATERIAL.stiffness * deep).abs() < 0.05 * MATERIAL.stiffness * deep);
+    assert!((held.depth - deep).abs() < 0.05 * deep);
     // Set elsewhere, then asked again: nothing is held; the same after forgetting, which leaves the keeping on.
     kept.kept.interrupt();
     assert!(!ask(&mut kept, -0.0005).touching);

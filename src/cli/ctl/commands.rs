@@ -44,6 +44,18 @@ pub(super) struct MaterialArgs {
     /// Damping of such a contact, N·s/m
     #[arg(long, value_name = "NS/M", value_parser = finite)]
     damping: Option<f64>,
+    /// Coefficient of friction up to which what rests does not slide
+    #[arg(long, value_name = "MU", value_parser = finite)]
+    friction: Option<f64>,
+    /// Coefficient of what slides (the same when not given)
+    #[arg(long, value_name = "MU", value_parser = finite, requires = "friction")]
+    sliding: Option<f64>,
+    /// Speed over which the coefficient falls from the one to the other, m/s
+    #[arg(long, value_name = "M/S", value_parser = finite, requires = "friction")]
+    stribeck: Option<f64>,
+    /// Growth of the sliding coefficient with the speed, s/m
+    #[arg(long, value_name = "S/M", value_parser = finite, requires = "friction")]
+    viscous: Option<f64>,
 }
 
 impl MaterialArgs {
@@ -53,6 +65,14 @@ impl MaterialArgs {
         put(&mut m, "stiffness", Some(self.stiffness));
         put(&mut m, "reference_area", self.area);
         put(&mut m, "damping", self.damping);
+        if let Some(mu) = self.friction {
+            let mut f = Map::new();
+            put(&mut f, "static", Some(mu));
+            put(&mut f, "dynamic", self.sliding);
+            put(&mut f, "stribeck", self.stribeck);
+            put(&mut f, "viscous", self.viscous);
+            m.insert("friction".into(), Value::Object(f));
+        }
         put(&mut m, "persistent", Some(keep));
         Value::Object(m)
     }

@@ -97,7 +97,10 @@ fn scene(s: &SceneInfo) -> String {
     let mut o = format!("generation {}\n", s.generation);
     for m in &s.materials {
         let (k, a, d) = (m.stiffness, m.reference_area, m.damping);
-        let _ = writeln!(o, "material '{}' {k} N/m at {a} m^2, {d} N·s/m", word(&m.name));
+        let rubs = m.friction.map_or_else(String::new, |f| {
+            format!(", friction {} and {}", f.statics, f.dynamic.unwrap_or(f.statics))
+        });
+        let _ = writeln!(o, "material '{}' {k} N/m at {a} m^2, {d} N·s/m{rubs}", word(&m.name));
     }
     for m in &s.meshes {
         let _ = writeln!(o, "mesh '{}'", word(m));

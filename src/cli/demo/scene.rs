@@ -1,6 +1,6 @@
 //! The demo's scene: a keyed pin in its keyed hole, made from numbers, written as STL and read back from there.
 
-use crate::contact::Material;
+use crate::contact::{Friction, Material};
 use crate::geometry::field::build::{FieldParams, Progress, Resolution};
 use crate::geometry::import::{Format, ImportOptions, import};
 use crate::geometry::shapes::{HoleShape, PinShape, keyed_hole, keyed_pin, write_stl};
@@ -66,7 +66,12 @@ pub fn build(
         Edit::AddMaterial {
             name: Some("rubber".into()),
             // The pin touches on some 40 square centimetres at once: together about what the device can render.
-            material: Material { stiffness: 800.0, reference_area: 1e-3, damping: 1.0 },
+            material: Material {
+                stiffness: 800.0,
+                reference_area: 1e-3,
+                damping: 1.0,
+                friction: Friction::NONE,
+            },
             persistent: true,
         },
         geometry("pin", &pin),

@@ -77,9 +77,9 @@ impl Side {
         false
     }
 
-    /// Where the held point is in the tool's frame: that of a shell, or of a ball its centre. Real-time safe.
-    pub(crate) fn place(&self, shell: Option<&PointShell>) -> Option<Point> {
-        shell.map_or(Some(Point::origin()), |s| place_of(s, self.id))
+    /// Where the held point is in the tool's frame. Real-time safe.
+    pub(crate) fn place(&self, shell: &PointShell) -> Option<Point> {
+        place_of(shell, self.id)
     }
 
     /// How far the point `x` is behind the surface, along the way out, m. Real-time safe.
@@ -99,7 +99,7 @@ impl Side {
         if !pose_is_finite(&relative) {
             return false;
         }
-        let Some(place) = self.place(Some(shell)) else { return false };
+        let Some(place) = self.place(shell) else { return false };
         let x = relative * place;
         if !self.follow(q.object.field(), &x) {
             return false;

@@ -5,11 +5,13 @@ use crate::config::source::number;
 use crate::geometry::import::Unit;
 use crate::geometry::pose::Vec3;
 use crate::geometry::{Pose, field::build::FieldParams, field::build::Resolution as FieldResolution};
-use crate::protocol::edit::{Edit as Wire, Factors, MethodName, ObjectRef, PoseJson, Resolution, ToolJson};
+use crate::protocol::edit::{
+    Edit as Wire, Factors, FrictionJson, MethodName, ObjectRef, PoseJson, Resolution, ToolJson,
+};
 use crate::protocol::rpc::{RpcError, codes};
 use crate::scene::model::{
-    Edit, EditError, EditErrorKind, GeometrySpec, Material, Method, ObjectPatch, ObjectSpec, Ref, Scene,
-    SourceMesh, ToolSpec,
+    Edit, EditError, EditErrorKind, Friction, GeometrySpec, Material, Method, ObjectPatch, ObjectSpec, Ref,
+    Scene, SourceMesh, ToolSpec,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,6 +67,25 @@ fn pose(p: &PoseJson, field: &str) -> Result<Pose, RpcError> {
 pub fn pose_json(p: &Pose) -> PoseJson {
     let q = p.rotation.coords;
     PoseJson { position: p.translation.vector.into(), orientation: [q.x, q.y, q.z, q.w] }
+}
+
+fn friction(f: FrictionJson) -> Friction {
+    Friction {
+        statics: f.statics,
+        dynamic: f.dynamic.unwrap_or(f.statics),
+        stribeck: f.stribeck,
+        viscous: f.viscous,
+    }
+}
+
+/// How a material rubs, for JSON; `None` when it does not.
+pub fn friction_json(f: &Friction) -> Option<FrictionJson> {
+    (*f != Friction::NONE).then_some(FrictionJson {
+        statics: f.statics,
+        dynamic: Some(f.dynamic),
+        stribeck: f.stribeck,
+        viscous: f.viscous,
+    })
 }
 
 fn params(r: Option<Resolution>) -> Option<FieldParams> {
@@ -136,13 +157,19 @@ fn one(
     materials: &mut BTreeMap<String, Material>,
 ) -> Result<Edit, RpcError> {
     Ok(match wire {
-        Wire::MaterialSet { name, stiffness, reference_area, damping, persistent } => {
+        Wire::MaterialSet { name, stiffness, reference_area, damping, friction: rubs, persistent } => {
             let old = materials.get(name).copied();
-            let base = old.unwrap_or(Material { stiffness: 0.0, reference_area: DEFAULT_AREA, damping: 0.0 });
+            let base = old.unwrap_or(Material {
+                stiffness: 0.0,
+                reference_area: DEFAULT_AREA,
+                damping: 0.0,
+                friction: Friction::NONE,
+            });
             let material = Material {
                 stiffness: *stiffness,
                 reference_area: reference_area.unwrap_or(base.reference_area),
                 damping: damping.unwrap_or(base.damping),
+                friction: rubs.map_or(base.friction, friction),
             };
             materials.insert(name.clone(), material);
             match old {

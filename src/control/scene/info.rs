@@ -1,6 +1,9 @@
 //! The scene as `scene` requests show it.
 
-use super::{SceneService, convert::pose_json};
+use super::{
+    SceneService,
+    convert::{friction_json, pose_json},
+};
 use crate::protocol::messages::{MaterialInfo, ObjectInfo, SceneInfo};
 use crate::scene::model::{Meta, Scene};
 
@@ -27,6 +30,7 @@ fn describe(scene: &Scene) -> SceneInfo {
                 stiffness: m.material.stiffness,
                 reference_area: m.material.reference_area,
                 damping: m.material.damping,
+                friction: friction_json(&m.material.friction),
             })
             .collect(),
         meshes: scene.geometries().map(|g| name(&g.meta)).collect(),

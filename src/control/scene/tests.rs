@@ -55,7 +55,14 @@ fn load(name: &str, cells: u32) -> Wire {
 }
 
 fn material(name: &str, stiffness: f64) -> Wire {
-    Wire::MaterialSet { name: name.into(), stiffness, reference_area: None, damping: None, persistent: false }
+    Wire::MaterialSet {
+        name: name.into(),
+        stiffness,
+        reference_area: None,
+        damping: None,
+        friction: None,
+        persistent: false,
+    }
 }
 
 fn object(name: &str, moving: bool) -> Wire {

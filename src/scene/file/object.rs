@@ -2,7 +2,7 @@
 
 use super::{pose, scale};
 use crate::config::source::{SourceError, Table};
-use crate::contact::Material;
+use crate::contact::{Friction, Material};
 use crate::geometry::Vec3;
 use crate::scene::model::{ObjectSpec, Ref};
 use crate::scene::snapshot::MAX_OBJECTS;
@@ -13,7 +13,22 @@ pub(super) fn material(t: &Table<'_>) -> Result<Material, SourceError> {
         stiffness: t.req("stiffness_n_m")?,
         reference_area: t.or("reference_area_m2", 1e-4)?,
         damping: t.or("damping_ns_m", 0.0)?,
+        friction: friction(t)?,
     })
+}
+
+/// `friction = { static, dynamic, stribeck_m_s, viscous_s_m }` of a material.
+fn friction(t: &Table<'_>) -> Result<Friction, SourceError> {
+    let Some(f) = t.table("friction")? else { return Ok(Friction::NONE) };
+    let statics = f.req("static")?;
+    let friction = Friction {
+        statics,
+        dynamic: f.or("dynamic", statics)?,
+        stribeck: f.or("stribeck_m_s", 0.0)?,
+        viscous: f.or("viscous_s_m", 0.0)?,
+    };
+    f.finish()?;
+    Ok(friction)
 }
 
 /// `[objects.NAME]` without its motion and copies.

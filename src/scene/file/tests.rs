@@ -1,7 +1,7 @@
 //! Tests of scene files.
 
 use super::*;
-use crate::contact::Material;
+use crate::contact::{Friction, Material};
 use crate::scene::model::ToolGeometry;
 use crate::scene::motion::Path as MotionPath;
 
@@ -63,7 +63,7 @@ fn a_file_becomes_the_scene_that_it_describes() {
     assert_eq!(scene.objects().len(), 2 + 6);
     assert_eq!(scene.mapping().workspace_scale, 2.0);
     assert_eq!(scene.mapping().device_in_scene, Pose::translation(0.0, 0.0, 0.1));
-    let steel = Material { stiffness: 800.0, reference_area: 1e-4, damping: 2.0 };
+    let steel = Material { stiffness: 800.0, reference_area: 1e-4, damping: 2.0, friction: Friction::NONE };
     assert_eq!(scene.materials().next().unwrap().material, steel);
     let floor = scene.object(scene.find_object(&"floor".into()).unwrap()).unwrap();
     let turned = floor.pose * nalgebra::Point3::new(0.1, 0.0, 0.0);
@@ -81,6 +81,30 @@ fn a_file_becomes_the_scene_that_it_describes() {
     assert_eq!(Some(motions[0].0), scene.find_object(&"mover".into()));
     assert_eq!((motions[0].1.rate_hz, motions[0].1.delay, motions[0].1.span), (500.0, 0.004, (0.0, 3.0)));
     assert!(matches!(motions[0].1.path, MotionPath::Analytic { frequency: 2.0, .. }));
+}
+
+#[test]
+fn friction_is_read_with_its_defaults() {
+    let with = |friction: &str| {
+        let text = GOOD.replace("damping_ns_m = 2", &format!("damping_ns_m = 2\nfriction = {friction}"));
+        parse(&text).map(|s| s.materials().next().map(|m| m.material.friction))
+    };
+    assert_eq!(with("{ static = 0.5 }").unwrap(), Some(Friction::of(0.5)));
+    let all = Friction { statics: 0.5, dynamic: 0.25, stribeck: 0.01, viscous: 2.0 };
+    let text = "{ static = 0.5, dynamic = 0.25, stribeck_m_s = 0.01, viscous_s_m = 2 }";
+    assert_eq!(with(text).unwrap(), Some(all));
+    for (wrong, key) in [
+        ("{ dynamic = 0.5 }", "materials.steel.friction.static"),
+        ("{ static = 0.5, dynamc = 0.5 }", "materials.steel.friction.dynamc"),
+        ("{ static = 0.5, dynamic = 0.6 }", "materials.steel.friction.dynamic"),
+        ("{ static = 11 }", "materials.steel.friction.static"),
+        ("{ static = 1, stribeck_m_s = 2 }", "materials.steel.friction.stribeck"),
+        ("{ static = 1, viscous_s_m = -1 }", "materials.steel.friction.viscous"),
+        ("0.5", "materials.steel.friction"),
+    ] {
+        let error = with(wrong).expect_err(wrong);
+        assert_eq!(error.key, key, "{error}");
+    }
 }
 
 /// (what replaces what in the good file, line, key, part of the cause)

@@ -102,6 +102,11 @@ pub(super) fn check_material(m: &Material) -> Result<(), EditError> {
     within("stiffness", m.stiffness, 0.0, 1e6, " N/m")?;
     within("reference_area", m.reference_area, 1e-8, 1.0, " m^2")?;
     within("damping", m.damping, 0.0, 1e4, " N s/m")?;
+    let f = &m.friction;
+    within("friction.static", f.statics, 0.0, 10.0, "")?;
+    within("friction.dynamic", f.dynamic, 0.0, f.statics, ", which is the static one")?;
+    within("friction.stribeck", f.stribeck, 0.0, 1.0, " m/s")?;
+    within("friction.viscous", f.viscous, 0.0, 1e3, " s/m")?;
     Ok(())
 }
 

@@ -1,12 +1,13 @@
 //! Unit tests of the model: one transaction at a time. Sequences stand in `tests/scene.rs`.
 
 use super::*;
-use crate::contact::Material;
+use crate::contact::{Friction, Material};
 use crate::geometry::field::build::{FieldParams, Resolution};
 use crate::geometry::{Pose, TriMesh, Vec3, mass, shapes};
 use nalgebra::{Quaternion, Unit};
 
-const STEEL: Material = Material { stiffness: 800.0, reference_area: 1e-4, damping: 1.0 };
+const STEEL: Material =
+    Material { stiffness: 800.0, reference_area: 1e-4, damping: 1.0, friction: Friction::NONE };
 
 fn geometry(mesh: TriMesh) -> GeometrySpec {
     let mesh = SourceMesh::new(mesh, "test");
@@ -98,6 +99,11 @@ fn every_kind_of_wrong_value_is_refused() {
         (add_material("x", Material { stiffness: -1.0, ..STEEL }), "stiffness", Invalid),
         (add_material("x", Material { reference_area: 0.0, ..STEEL }), "reference_area", Invalid),
         (add_material("x", Material { damping: f64::INFINITY, ..STEEL }), "damping", Invalid),
+        (
+            add_material("x", Material { friction: Friction::of(f64::NAN), ..STEEL }),
+            "friction.static",
+            Invalid,
+        ),
         (Edit::SetMaterial { material: "wood".into(), values: STEEL }, "material", NotFound),
         (Edit::RemoveMaterial { material: "steel".into() }, "material", InUse),
         (Edit::RemoveGeometry { geometry: "box".into() }, "geometry", InUse),

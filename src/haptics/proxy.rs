@@ -1,0 +1,231 @@
+//! The point that a ball tool would be if it could not go into things: the god-object of Zilles and Salisbury (1995), with the ball's
+//! radius as Ruspini and others (1997) have it, on the object's distance field, with friction.
+//!
+//! Every object has a proxy of its own, in its own frame: it moves along with the object. In each tick it goes from where it was
+//! towards the tool, never through anything, along the surface where that is in its way, in corners along the edge of
+//! both walls, to the nearest place that can be reached. The force is the material's stiffness times the way from the tool to
+//! it. So the side from which the tool came is kept, however thin the wall and however hard the push. Where several objects are
+//! touched their forces add up: each is a spring of its own.
+//!
+//! With friction the place where the spring rests follows the proxy only as [`super::friction`] lets it.
+//!
+//! The field of a solid is off by [`Field::sample_error`]: by that much at most is the proxy inside the solid itself, and never by
+//! the field's own account.
+//!
+//! [`Field::sample_error`]: crate::geometry::field::Field::sample_error
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+mod surface;
+
+use super::friction::{self, Cone};
+use crate::contact::{Budget, Contact, Query, QueryState, ToolShape, query, sound};
+use crate::geometry::{Point, Vec3, Wrench};
+use nalgebra::Matrix3;
+use surface::{Slid, Surface};
+
+/// Nothing is that deep, m: its square is still a number.
+const FAR: f64 = 1e6;
+
+/// What is known of a ball against one object. Explicit, resettable, fixed size: the answer with the same query and state has the
+/// same bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Proxy {
+    /// What tool and object it is about.
+    key: [u64; 2],
+    at: Option<Place>,
+    /// How far behind it the tool is, m.
+    behind: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Place {
+    /// Nearest to the tool of what it can reach, object's frame.
+    free: Point,
+    /// Where the spring rests.
+    rest: Point,
+    touching: bool,
+    slides: bool,
+}
+
+impl Proxy {
+    /// The next pose does not follow the last: the tool or the object was set elsewhere, or nobody holds the tool by force.
+    /// Real-time safe.
+    pub fn interrupt(&mut self) {
+        *self = Self::default();
+    }
+
+    /// How far the tool is from where it would be if it could not go into things, m. Real-time safe.
+    pub fn behind(&self) -> f64 {
+        self.behind
+    }
+
+    /// Where the spring rests, object's frame; `None` while nothing is known. Real-time safe.
+    pub fn rest(&self) -> Option<Point> {
+        self.at.map(|p| p.rest)
+    }
+
+    /// Answers the query of a ball that follows its last pose by a tick, and the cone in which its force lies. Tools that are
+    /// no balls, and balls that are where they cannot be (wedged in a hole that is too narrow), get [`query`]'s answer.
+    /// Real-time safe.
+    pub fn touch(
+        &mut self,
+        q: &Query<'_>,
+        budget: Budget<'_>,
+        state: &mut QueryState,
+    ) -> (Contact, Option<Cone>) {
+        let mut contact = query(q, budget, state);
+        let &ToolShape::Sphere { radius } = q.tool else { return (contact, None) };
+        let field = q.object.field();
+        let key = [radius.to_bits(), field.stamp.number()];
+        let known = contact.complete && contact.depth < FAR;
+        if self.key != key || !known {
+            self.interrupt();
+            self.key = key;
+        }
+        if !known {
+            return (contact, None);
+        }
+        let x = q.object_pose.inverse_transform_point(&Point::from(q.tool_pose.translation.vector));
+        let mut surface = Surface::new(field, sound(radius));
+        let Some(start) = self.start(&x, &contact, &mut surface) else {
+            self.interrupt();
+            return (contact, None);
+        };
+        // From where it is clear there is nothing between.
+        let clear = contact.depth_bounds.map_or(0.0, |b| -b.upper);
+        let open = !start.touching && clear > (x - start.free).norm();
+        let slid = match open {
+            true => Slid { at: x, entry: None, arrived: true, unfinished: false },
+            false => surface.slide(&start.free, &x),
+        };
+        if slid.arrived || slid.unfinished {
+            // What is still on its way presses no more than the field says.
+            self.at = Some(Place { free: slid.at, rest: slid.at, touching: false, slides: false });
+            self.behind = (slid.at - x).norm();
+            return (contact, None);
+        }
+        let mut place = Place { free: slid.at, ..start };
+        if !place.touching {
+            place.rest = slid.entry.unwrap_or(slid.at);
+        }
+        place.touching = true;
+        let cone = rub(q, &x, &mut place, &mut surface);
+        self.at = Some(place);
+        self.behind = (place.free - x).norm();
+        let Some(cone) = cone else { return (contact, None) };
+        press(q, &x, &place, cone, &mut surface, &mut contact);
+        let normal = q.object_pose.rotation * cone.normal;
+        (contact, Some(Cone { normal, ..cone }))
+    }
+
+    /// Where the proxy was; the first time where the tool is, or the nearest place where it can be.
+    fn start(&self, x: &Point, contact: &Contact, surface: &mut Surface<'_>) -> Option<Place> {
+        if let Some(at) = self.at {
+            return Some(at);
+        }
+        let touching = contact.touching;
+        let free = if touching { surface.out_of(x)? } else { *x };
+        Some(Place { free, rest: free, touching, slides: false })
+    }
+}
+
+/// Lets the spring's end follow as friction has it. The cone has its normal in the object's frame; `None` when nothing presses.
+fn rub(q: &Query<'_>, x: &Point, place: &mut Place, surface: &mut Surface<'_>) -> Option<Cone> {
+    let pressed = place.free - x;
+    let length = pressed.norm();
+    let by_field = if length < surface.blur() { surface.normal(&place.free) } else { None };
+    let normal = by_field.or_else(|| pressed.try_normalize(0.0))?;
+    // It rests a trace outside, now more and now less: what presses is measured from the surface itself.
+    let press = (length - surface.trace(&place.free)).max(0.0);
+    let material = &q.material.friction;
+    let statics = sound(material.statics);
+    if statics <= 0.0 {
+        (place.rest, place.slides) = (place.free, true);
+        return Some(Cone { normal, mu: 0.0 });
+    }
+    let moving = q.object_pose.rotation.inverse() * q.relative_twist().linear;
+    let speed = (moving - normal * moving.dot(&normal)).norm();
+    let drag = place.free - place.rest;
+    let Some(mu) = friction::slip(material, place.slides, drag.norm(), press, speed) else {
+        place.slides = false;
+        return Some(Cone { normal, mu: statics });
+    };
+    // As far behind the tool as the pull holds it.
+    let lag = drag * (mu * press / drag.norm());
+    place.rest = surface.slide(&place.rest, &(x - lag)).at;
+    place.slides = true;
+    Some(Cone { normal, mu })
+}
+
+/// The force of the spring, with its stiffness and the material's damping.
+fn press(
+    q: &Query<'_>,
+    x: &Point,
+    place: &Place,
+    cone: Cone,
+    surface: &mut Surface<'_>,
+    contact: &mut Contact,
+) {
+    let stiffness = sound(q.material.stiffness);
+    let n = cone.normal;
+    let rest = place.rest - n * surface.trace(&place.rest);
+    let depth = ((place.free - x).dot(&n) - surface.trace(&place.free)).max(0.0);
+    // Where the surface bends the cut lets the spring press along the normal alone.
+    let mut way = cone.cut(&(rest - x));
+    if way == Vec3::zeros() {
+        way = n * depth;
+    }
+    let spring = way * stiffness;
+    let approach = -(q.object_pose.rotation.inverse() * q.relative_twist().linear).dot(&n);
+    let damping = (sound(q.material.damping) * approach).clamp(0.0, spring.dot(&n).max(0.0));
+    let turn = q.object_pose.rotation;
+    contact.touching = true;
+    contact.depth = depth;
+    contact.distance = Some(0.0);
+    contact.wrench = Wrench { force: turn * (spring + n * damping), torque: Vec3::zeros() };
+    let mut k = n * n.transpose();
+    if !place.slides && cone.mu > 0.0 {
+        k = Matrix3::identity();
+    } else {
+        k += hollow(&surface.bend(&place.free, &n), depth);
+    }
+    let r = turn.to_rotation_matrix().into_inner();
+    let k = r * k * r.transpose() * stiffness;
+    contact.stiffness.fixed_view_mut::<3, 3>(0, 0).copy_from(&k);
+    let normal = turn * n;
+    let point = &mut contact.points[0];
+    point.position = (q.object_pose * (rest - n * surface.radius())).coords;
+    point.normal = normal;
+    point.depth = depth;
+    point.area = q.material.reference_area;
+    point.id = 0;
+    contact.n_points = 1;
+}
+
+/// The part of the spring's stiffness that a hollow surface adds along itself: in a hollow of curvature c a proxy d away from the tool
+/// follows it by 1/(1 + c d) of its way. A ridge lets it run ahead, which takes stiffness away and counts as none.
+fn hollow((along, bend): &([Vec3; 2], [[f64; 2]; 2]), depth: f64) -> Matrix3<f64> {
+    let [[a, b], [_, c]] = bend.map(|row| row.map(|v| v * depth));
+    // A function of the symmetric 2 x 2 by its eigenvalues and their projectors.
+    let (mean, half) = (0.5 * (a + c), 0.5 * (a - c));
+    let spread = half.hypot(b);
+    let part = |c: f64| if c > 0.0 { c / (1.0 + c) } else { 0.0 };
+    let (high, low) = (part(mean + spread), part(mean - spread));
+    let (middle, apart) = (0.5 * (high + low), 0.5 * (high - low) / spread.max(1e-12));
+    let [s, t] = along;
+    let cross = s * t.transpose();
+    (s * s.transpose()) * (middle + apart * half)
+        + (t * t.transpose()) * (middle - apart * half)
+        + (cross + cross.transpose()) * (apart * b)
+}

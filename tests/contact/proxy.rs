@@ -1,0 +1,329 @@
+//! The proxy of a ball tool: where it can go, what it holds, what it costs nobody.
+
+use super::*;
+use hapticd::geometry::bvh::Bvh;
+use hapticd::geometry::field::build::{self, FieldParams, Resolution};
+use hapticd::geometry::winding::Winding;
+use hapticd::haptics::proxy::Proxy;
+use rand::{RngExt, SeedableRng};
+
+#[path = "../meshes/mod.rs"]
+mod meshes;
+
+/// A ball that follows its way, and what it rubs on.
+struct Way {
+    tool: ToolShape,
+    object: ObjectShape,
+    material: Material,
+    state: QueryState,
+    proxy: Proxy,
+}
+
+impl Way {
+    fn new(radius: f64, object: ObjectShape, friction: Friction) -> Self {
+        Self {
+            tool: ToolShape::Sphere { radius },
+            object,
+            material: Material { friction, ..MATERIAL },
+            state: QueryState::following(),
+            proxy: Proxy::default(),
+        }
+    }
+
+    fn to(&mut self, x: Vec3) -> Contact {
+        let pose = Pose::translation(x.x, x.y, x.z);
+        let q = Query {
+            tool: &self.tool,
+            tool_pose: &pose,
+            tool_twist: &Twist::ZERO,
+            object: &self.object,
+            object_pose: &Pose::identity(),
+            object_twist: &Twist::ZERO,
+            material: &self.material,
+        };
+        let (contact, cone) = self.proxy.touch(&q, Budget::UNLIMITED, &mut self.state);
+        if let Some(cone) = cone {
+            let press = contact.wrench.force.dot(&cone.normal);
+            let pull = (contact.wrench.force - cone.normal * press).norm();
+            assert!(pull <= cone.mu * press + 1e-9, "{pull} N along, {press} N across, {}", cone.mu);
+        }
+        contact
+    }
+}
+
+fn built(mesh: &TriMesh, cells: u32) -> Arc<Field> {
+    let params = FieldParams { resolution: Resolution::Longest(cells), ..FieldParams::default() };
+    let built = build::build(mesh, &params, &build::Silent).expect("builds");
+    Arc::new(built.0)
+}
+
+/// Pushes a ball from outside at a body, in any direction, through and along it, and asks after every tick where its proxy is.
+/// Returns how many ticks touched.
+fn push(name: &str, mesh: &TriMesh, field: &Arc<Field>, pushes: u32, seed: u64) -> u32 {
+    let (bvh, winding) = (Bvh::build(mesh), Winding::build(mesh));
+    let (low, high) = mesh.bounds().expect("not empty");
+    let size = (high - low).norm();
+    let mut rng = rand::rngs::SmallRng::seed_from_u64(seed);
+    let mut random = move || {
+        let mut one = || rng.random_range(-1.0..1.0);
+        Vec3::new(one(), one(), one())
+    };
+    let (mut touched, mut exact, mut deepest) = (0, 0, f64::MIN);
+    let smooth = Friction::NONE;
+    let rubber = Friction { statics: 0.6, dynamic: 0.4, stribeck: 0.0, viscous: 0.0 };
+    for (radius, friction) in [(0.0, smooth), (0.0, rubber), (0.01 * size, smooth), (0.01 * size, rubber)] {
+        let mut way = Way::new(radius, ObjectShape::Field(field.clone()), friction);
+        let middle = (low + high.coords) * 0.5;
+        let mut x = middle.coords + random().normalize() * (0.6 * size + radius);
+        way.to(x);
+        let mut aim = x;
+        for k in 0..pushes / 4 {
+            // A new aim now and then: into the body, or about it.
+            if k % 25 == 0 {
+                aim = middle.coords + random() * 0.5 * size;
+            }
+            // From a step within a cell to one of several.
+            let most = 0.002 * size * 4f64.powf(random().x);
+            let step = aim - x;
+            x += step * (most / step.norm().max(most)) + random() * 0.2 * most;
+            let contact = way.to(x);
+            touched += u32::from(contact.touching);
+            let Some(at) = way.proxy.rest() else { continue };
+            let depth = match field.covers(&at) {
+                true => field.depth(&at),
+                false => field.locate(&at).0,
+            };
+            assert!(depth + radius <= 1e-12, "{name} {k}: {} of {radius} inside its field", depth + radius);
+            // The mesh itself knows better than its field, at a price.
+            if contact.touching && k % 16 == 0 {
+                let distance = bvh.closest(&at).distance;
+                let inside = winding.number(&at) > 0.5;
+                let true_depth = if inside { distance } else { -distance } + radius;
+                deepest = deepest.max(true_depth / field.sample_error());
+                assert!(
+                    true_depth <= field.sample_error() + 1e-12,
+                    "{name} {k}: {true_depth} m inside, stated are {}",
+                    field.sample_error()
+                );
+                exact += 1;
+            }
+        }
+    }
+    println!(
+        "{name}: {touched} of {pushes} touched, {exact} against the mesh, deepest {deepest:.3} of the stated error"
+    );
+    touched
+}
+
+/// A plate with a slotted hole: sharp edges, concave corners and a passage.
+fn keyed() -> TriMesh {
+    shapes::keyed_hole(&shapes::HoleShape::default())
+}
+
+#[test]
+fn never_inside_whatever_the_push() {
+    let mut touched = 0;
+    for (name, mesh) in [("torus", shapes::torus(0.03, 0.012, 48, 24)), ("hole", keyed())] {
+        touched += push(name, &mesh, &built(&mesh, 64), 40_000, 1);
+    }
+    for name in ["bunny_filled.ply", "rocker_arm.ply"] {
+        let Some(mesh) = meshes::shared(name) else { continue };
+        touched += push(name, &mesh, &built(&mesh, 96), 20_000, 2);
+    }
+    assert!(touched > 20_000, "{touched}");
+}
+
+/// The full count: `cargo test --release --test contact a_million -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes minutes"]
+fn never_inside_in_a_million_pushes() {
+    let mut all =
+        vec![("torus".to_owned(), shapes::torus(0.03, 0.012, 48, 24)), ("hole".to_owned(), keyed())];
+    for name in ["armadillo.ply", "bunny_filled.ply", "rocker_arm.ply", "screwdriver.ply"] {
+        all.extend(meshes::shared(name).map(|m| (name.to_owned(), m)));
+    }
+    for (name, mesh) in &all {
+        let touched = push(name, mesh, &built(mesh, 128), 1_000_000, 3);
+        assert!(touched > 100_000, "{name}: {touched}");
+    }
+}
+
+/// On thick round bodies the nearest place that can be reached is the nearest place.
+#[test]
+fn on_a_round_body_it_is_the_nearest_point() {
+    let (radius, cell) = (0.03, 1e-3);
+    let field = Field::from_fn(Point::new(-0.04, -0.04, -0.04), cell, [81; 3], |p| radius - p.coords.norm());
+    for r in [0.0, 0.004] {
+        let mut way = Way::new(r, ObjectShape::Field(Arc::new(field.clone())), Friction::NONE);
+        let (mut touched, mut worst) = (0, 0.0f64);
+        way.to(Vec3::new(0.0, 0.0, 0.05));
+        for step in 0..4000 {
+            let t = f64::from(step) * 2e-3;
+            let (a, b) = (0.9 * (1.3 * t).sin(), 2.0 * t);
+            let out = Vec3::new(a.sin() * b.cos(), a.sin() * b.sin(), a.cos());
+            let height = r + 0.002 * (3.1 * t).sin() - 0.001;
+            let c = way.to(out * (radius + height));
+            let depth = (r - height).max(0.0);
+            if height > r + 2.0 * cell {
+                assert!(!c.touching);
+            }
+            let want = out * MATERIAL.stiffness * depth;
+            touched += u32::from(c.touching);
+            worst = worst.max((c.wrench.force - want).norm());
+        }
+        println!("radius {r}: {touched} touched, {worst:.4} N off");
+        // The field is off by h^2/8R, and its gradient by h/R of the depth, at most.
+        let most = MATERIAL.stiffness * (cell * cell / (8.0 * radius) + 0.003 * cell / radius);
+        assert!(touched > 2000 && worst < most, "{touched} touched, {worst} N off, at most {most}");
+    }
+}
+
+/// A room: x, y and z are positive where one can be.
+fn room() -> Arc<Field> {
+    let depth = |p: &Point| -(p.x.min(p.y).min(p.z));
+    // The walls lie between the nodes.
+    Arc::new(Field::from_fn(Point::new(-0.0123, -0.0117, -0.0121), 1e-3, [40; 3], depth))
+}
+
+#[test]
+fn in_corners_of_two_and_three_walls_it_stands_along_all() {
+    for r in [0.0, 0.004] {
+        for (x, want) in [
+            (Vec3::new(-0.002, -0.003, 0.01), Vec3::new(r, r, 0.01)),
+            (Vec3::new(r - 0.0005, 0.01, r - 0.003), Vec3::new(r, 0.01, r)),
+            (Vec3::new(-0.002, -0.003, -0.001), Vec3::new(r, r, r)),
+            (Vec3::new(0.01, -0.003, 0.012), Vec3::new(0.01, r, 0.012)),
+        ] {
+            let mut way = Way::new(r, ObjectShape::Field(room()), Friction::NONE);
+            let start = Vec3::new(0.012, 0.013, 0.011);
+            for k in 0..=400 {
+                way.to(start + (x - start) * (f64::from(k) / 400.0));
+            }
+            let c = way.to(x);
+            let at = way.proxy.rest().expect("known").coords;
+            // Gradients are differences over a cell: they round an edge by as much.
+            assert!((at - want).norm() < 1e-3, "radius {r}, {x}: at {at}, not {want}");
+            let force = (want - x) * MATERIAL.stiffness;
+            assert!((c.wrench.force - force).norm() < 1e-3 * MATERIAL.stiffness);
+            // Held along every wall that it leans on, for the damping.
+            let k = c.stiffness.fixed_view::<3, 3>(0, 0).into_owned() / MATERIAL.stiffness;
+            let leans = [0, 1, 2].map(|i| x[i] < r);
+            for i in 0..3 {
+                assert!(!leans[i] || k[(i, i)] > 0.3, "radius {r}, {x}: {k}");
+                assert!(leans[i] || k[(i, i)] < 0.01, "radius {r}, {x}: {k}");
+            }
+        }
+    }
+}
+
+/// A hand that trembles by a micrometre in a corner feels no more than the spring's answer to it.
+#[test]
+fn in_a_corner_the_force_follows_the_hand_and_no_more() {
+    let mut rng = rand::rngs::SmallRng::seed_from_u64(5);
+    for r in [0.0, 0.004] {
+        for x in [Vec3::new(r - 0.001, r - 0.0012, 0.01), Vec3::new(r - 0.001, r - 0.0012, r - 0.0015)] {
+            let mut way = Way::new(r, ObjectShape::Field(room()), Friction::NONE);
+            let start = Vec3::new(0.012, 0.013, 0.011);
+            for k in 0..=400 {
+                way.to(start + (x - start) * (f64::from(k) / 400.0));
+            }
+            let mut last = way.to(x).wrench.force;
+            let (mut before, mut worst) = (x, 0.0f64);
+            for _ in 0..2000 {
+                let mut one = || rng.random_range(-1e-6..1e-6);
+                let next = x + Vec3::new(one(), one(), one());
+                let force = way.to(next).wrench.force;
+                // In steps of the way: a nearest point of a convex room moves no farther than the hand.
+                let moved = (next - before).norm() + 0.2e-6;
+                worst = worst.max((force - last).norm() / (MATERIAL.stiffness * moved));
+                (last, before) = (force, next);
+            }
+            println!("radius {r}, {x:?}: {worst:.2} of the spring");
+            assert!(worst <= 1.5, "radius {r}, {x}: {worst}");
+        }
+    }
+}
+
+/// Sticks where it was put, to the bit; slides as far behind the hand as friction holds it; comes to rest again.
+#[test]
+fn it_sticks_and_slides() {
+    let friction = Friction { statics: 0.8, dynamic: 0.5, stribeck: 0.0, viscous: 0.0 };
+    let mut way = Way::new(0.004, floor(), friction);
+    way.to(Vec3::new(0.0, 0.0, 0.006));
+    let z = 0.003;
+    way.to(Vec3::new(0.0, 0.0, z));
+    let rest = way.proxy.rest().expect("known");
+    // 1 mm deep: holds up to 0.8 mm.
+    for k in 0..800 {
+        way.to(Vec3::new(1e-6 * f64::from(k), 0.0, z));
+        assert_eq!(way.proxy.rest(), Some(rest), "{k}");
+    }
+    let c = way.to(Vec3::new(0.81e-3, 0.0, z));
+    let force = c.wrench.force;
+    close("slides", -force.x / force.z, 0.5, 1e-6);
+    close("presses", force.z, MATERIAL.stiffness * 1e-3, 1e-3);
+    // On the way: as far behind.
+    for k in 0..100 {
+        let force = way.to(Vec3::new(0.9e-3 + 1e-5 * f64::from(k), 0.0, z)).wrench.force;
+        close("slides on", -force.x / force.z, 0.5, 1e-6);
+    }
+    // Back: it rests at once, and is dragged the other way after 0.5 + 0.8 mm.
+    let rest = way.proxy.rest();
+    for k in 0..1290 {
+        way.to(Vec3::new(1.89e-3 - 1e-6 * f64::from(k), 0.0, z));
+        assert_eq!(way.proxy.rest(), rest, "{k}");
+    }
+    let force = way.to(Vec3::new(1.89e-3 - 1.35e-3, 0.0, z)).wrench.force;
+    close("slides back", force.x / force.z, 0.5, 1e-6);
+    // Off the floor nothing is left of it.
+    let c = way.to(Vec3::new(0.0, 0.0, 0.0045));
+    assert_eq!((c.touching, c.wrench.force), (false, Vec3::zeros()));
+}
+
+/// A question about a pose alone has no way; one that was interrupted has none either.
+#[test]
+fn a_ball_without_a_way_is_where_it_is() {
+    let half = 1e-4;
+    let sheet =
+        Field::from_fn(Point::new(-0.006, -0.006, -0.0015), 1e-4, [121, 121, 31], |p| half - p.z.abs());
+    let sheet = ObjectShape::Field(Arc::new(sheet));
+    let behind = Vec3::new(0.0, 0.0, -0.0005);
+    let mut way = Way::new(0.0, sheet.clone(), Friction::NONE);
+    assert!(!way.to(behind).touching);
+    way.proxy.interrupt();
+    assert!(!way.to(Vec3::new(0.0, 0.0, 0.0005)).touching);
+    let held = way.to(behind);
+    // A spring from the upper surface on.
+    close("held", held.wrench.force.z, MATERIAL.stiffness * (0.0005 + half), 1e-3);
+    assert!((held.depth - 0.0006).abs() < 1e-6 && held.wrench.force.xy().norm() < 1e-9);
+    assert!((way.proxy.behind() - 0.0006).abs() < 1e-6);
+    way.proxy.interrupt();
+    assert!(!way.to(behind).touching && way.proxy.behind() == 0.0);
+}
+
+/// Same steps, same bits; nonsense does no harm.
+#[test]
+fn it_repeats_and_bears_nonsense() {
+    let mesh = keyed();
+    let field = built(&mesh, 48);
+    let run = || {
+        let mut way = Way::new(0.002, ObjectShape::Field(field.clone()), Friction::of(0.5));
+        let mut sum = Vec::new();
+        for k in 0..3000u32 {
+            let s = |f: f64| 0.03 * (f64::from(k) * 1e-3 * f).sin();
+            sum.push(way.to(Vec3::new(s(3.0), s(5.0), s(7.7))).wrench.force.map(f64::to_bits));
+        }
+        sum
+    };
+    assert_eq!(run(), run());
+    for bad in [f64::NAN, f64::INFINITY, 1e300, -1.0] {
+        let friction = Friction { statics: bad, dynamic: bad, stribeck: bad, viscous: bad };
+        let mut way = Way::new(bad, ObjectShape::Field(field.clone()), friction);
+        way.material = Material { stiffness: 800.0, reference_area: bad, damping: bad, friction };
+        for k in 0..60 {
+            let x = if k % 7 == 3 { bad } else { 0.03 - 1e-3 * f64::from(k) };
+            let c = way.to(Vec3::new(x, 0.001, 0.002));
+            assert!(c.wrench.is_finite(), "{bad} {k}: {:?}", c.wrench);
+        }
+    }
+}
