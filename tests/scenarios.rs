@@ -6,7 +6,7 @@ mod language;
 
 use hapticd::cli::simulation::Simulation;
 use hapticd::device::registry::{OpenOptions, Registry};
-use hapticd::device::simulated::script::Keyframe;
+use hapticd::device::simulated::script::{Keyframe, Press};
 use hapticd::device::simulated::{Fault, FaultKind, Faults, Hand, HandScript};
 use hapticd::geometry::Pose;
 use hapticd::geometry::field::build::Silent;
@@ -34,6 +34,7 @@ fn device_of(lines: &[Line]) -> Result<(String, HandScript, Faults), String> {
     let mut faults = Vec::new();
     let mut now = 0u64;
     let mut let_go = None;
+    let mut presses: Vec<Press> = Vec::new();
     // A keyframe at `t` ms that holds the last pose, when the path has not got there yet.
     let hold = |keyframes: &mut Vec<Keyframe>, t: u64| {
         let last = *keyframes.last().expect("starts with one");
@@ -63,10 +64,17 @@ fn device_of(lines: &[Line]) -> Result<(String, HandScript, Faults), String> {
             }
             Command::Wait(ticks) => now += ticks,
             Command::LetGo => let_go = Some(now as f64 * 1e-3),
+            Command::Button(button, true) => {
+                presses.push(Press { button: *button, at: now as f64 * 1e-3, until: f64::INFINITY });
+            }
+            Command::Button(button, false) => {
+                let held = presses.iter_mut().rfind(|p| p.button == *button && p.until.is_infinite());
+                held.ok_or_else(|| fail("the button is not held".into()))?.until = now as f64 * 1e-3;
+            }
             _ => {}
         }
     }
-    let script = HandScript { keyframes, hand, let_go, ..HandScript::default() };
+    let script = HandScript { keyframes, hand, let_go, presses, ..HandScript::default() };
     Ok((device, script, Faults(faults)))
 }
 
@@ -105,7 +113,15 @@ impl Run {
             Command::Budget(units) => Some(units),
             _ => None,
         });
-        let config = ServoConfig { budget_units: budget_units.unwrap_or_default(), ..ServoConfig::default() };
+        let deadman = lines.iter().find_map(|l| match l.command {
+            Command::DeadMan(button) => Some(1 << (button - 1)),
+            _ => None,
+        });
+        let config = ServoConfig {
+            budget_units: budget_units.unwrap_or_default(),
+            deadman: deadman.unwrap_or_default(),
+            ..ServoConfig::default()
+        };
         let simulation = Simulation::new(loaded.scene, &loaded.motions, compiler, device, config, &Silent)
             .map_err(|e| e.to_string())?;
         let last = TickRecord::default();
@@ -122,6 +138,8 @@ impl Run {
             | Command::Reach { .. }
             | Command::Break { .. }
             | Command::Budget(_)
+            | Command::DeadMan(_)
+            | Command::Button(..)
             | Command::LetGo => Ok(()),
             Command::Wait(ticks) => {
                 for _ in 0..*ticks {

@@ -42,6 +42,7 @@ pub fn servo(config: &Config) -> ServoConfig {
         ramp_up: a.ramp_s,
         ramp_down: a.release_s,
         fade: a.fade_s,
+        deadman: a.deadman_button.checked_sub(1).map_or(0, |n| 1 << n),
         stale_ticks: s.stale_ticks,
         stale_fault: s.stale_fault_s,
         lease: config.control.lease_s,

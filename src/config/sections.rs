@@ -190,6 +190,8 @@ pub struct Arming {
     pub release_s: f64,
     /// s.
     pub fade_s: f64,
+    /// Number of the button that must be held for any force, from 1; 0 = none.
+    pub deadman_button: u32,
 }
 
 impl Default for Arming {
@@ -201,6 +203,7 @@ impl Default for Arming {
             ramp_s: 0.3,
             release_s: 0.03,
             fade_s: 0.2,
+            deadman_button: 0,
         }
     }
 }
@@ -215,6 +218,7 @@ impl Arming {
             ramp_s: t.within("ramp_s", d.ramp_s, 0.01..=10.0)?,
             release_s: t.within("release_s", d.release_s, 0.02..=0.05)?,
             fade_s: t.within("fade_s", d.fade_s, 0.001..=10.0)?,
+            deadman_button: t.within("deadman_button", d.deadman_button, 0..=32)?,
         })
     }
 }

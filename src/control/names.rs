@@ -34,6 +34,7 @@ pub fn zero(z: ZeroReason) -> &'static str {
         ZeroReason::Clutch => "clutch",
         ZeroReason::Shutdown => "shutdown",
         ZeroReason::NoForce => "no_force",
+        ZeroReason::DeadMan => "dead_man",
     }
 }
 

@@ -438,7 +438,7 @@ impl Device for SimulatedDevice {
             time_ns: self.plant_ns().saturating_sub(age),
             seq: self.seq,
             lost: std::mem::take(&mut self.lost),
-            buttons: 0,
+            buttons: self.path.buttons(t),
         };
         self.last = Some(sample);
         Ok(sample)

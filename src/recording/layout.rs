@@ -121,7 +121,7 @@ macro_rules! wire_enum {
 }
 wire_enum!(ServoState, "STATE": Absent, Booting, Uncalibrated, Idle, Armed, Rendering, Fault);
 wire_enum!(ZeroReason, "ZERO": None, NoDevice, NotReady, NotArmed, ArmingGate, Disarmed, LeaseLost, MotionStopped,
-    StaleSample, Fault, NoContact, NoScene, Clutch, Shutdown, NoForce);
+    StaleSample, Fault, NoContact, NoScene, Clutch, Shutdown, NoForce, DeadMan);
 wire_enum!(Fault, "FAULT": None, NonFiniteSample, NonFiniteForce, PoseJump, Velocity, Workspace, Stale, DeviceGone,
     WriteFailed, Overrun, Suspended, ControlDead, Panic);
 

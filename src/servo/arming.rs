@@ -51,6 +51,8 @@ pub struct Situation {
     pub fresh: bool,
     /// The clutch is held.
     pub clutched: bool,
+    /// The dead-man button is held, or there is none.
+    pub held: bool,
 }
 
 /// The force's owner and its gain.
@@ -202,7 +204,7 @@ impl Arming {
 
     /// On its way to idle.
     fn going(&self) -> bool {
-        self.leaving.is_some_and(|r| r != ZeroReason::ArmingGate)
+        self.leaving.is_some_and(|r| !matches!(r, ZeroReason::ArmingGate | ZeroReason::DeadMan))
     }
 
     /// Takes the force away for `reason`; a first reason stays, but a way back to the gate becomes a way to idle.
@@ -261,19 +263,23 @@ impl Arming {
 
     /// One tick of gate and ramp. Returns the gain for this tick's command.
     pub fn step(&mut self, s: &Situation, config: &ServoConfig) -> f64 {
-        let small = s.small && s.scene && s.fresh && !s.clutched;
+        let small = s.small && s.scene && s.fresh && !s.clutched && s.held;
         let passes = self.state == ServoState::Armed && self.gate.pass(small, config.gate_ticks);
         match self.state {
             ServoState::Armed if self.leaving.is_some() => self.go(Event::Released),
             ServoState::Armed if passes => self.go(Event::GatePassed),
             ServoState::Rendering => {
+                // Let go of, the force comes back through the gate only.
+                if !s.held && self.leaving.is_none() {
+                    self.leaving = Some(ZeroReason::DeadMan);
+                }
                 if self.leaving.is_some() || !s.fresh || s.clutched || !s.scene {
                     self.ramp.fall(s.dt, config.ramp_down);
                 } else {
                     self.ramp.rise(s.dt, config.ramp_up);
                 }
                 match self.leaving {
-                    Some(ZeroReason::ArmingGate) if self.ramp.gain() == 0.0 => {
+                    Some(ZeroReason::ArmingGate | ZeroReason::DeadMan) if self.ramp.gain() == 0.0 => {
                         self.leaving = None;
                         self.go(Event::Regate);
                     }
@@ -294,6 +300,7 @@ impl Arming {
             ServoState::Idle => self.left,
             ServoState::Fault => ZeroReason::Fault,
             ServoState::Armed if !s.scene => ZeroReason::NoScene,
+            ServoState::Armed if !s.held => ZeroReason::DeadMan,
             ServoState::Armed => ZeroReason::ArmingGate,
             ServoState::Rendering => match self.leaving {
                 Some(reason) => reason,

@@ -1,6 +1,7 @@
 use super::*;
 
-const ON: Situation = Situation { dt: 1e-3, small: true, scene: true, fresh: true, clutched: false };
+const ON: Situation =
+    Situation { dt: 1e-3, small: true, scene: true, fresh: true, clutched: false, held: true };
 
 fn config() -> ServoConfig {
     ServoConfig::default()
@@ -159,4 +160,47 @@ fn stale_samples_clutch_and_a_missing_scene_ramp_down_and_back_up() {
         let up = (1..1000).find(|_| a.step(&ON, &config()) >= 1.0);
         assert!(up.is_some_and(|n| n >= 299), "{up:?}");
     }
+}
+
+/// Let go of, the force is gone within the release time and comes back through the gate, not under a hand that still presses.
+#[test]
+fn the_dead_man_button_takes_the_force_and_gives_it_back_through_the_gate() {
+    let off = Situation { held: false, ..ON };
+    let mut a = rendering();
+    let down = (1..100).find(|_| a.step(&off, &config()) == 0.0);
+    assert!(down.is_some_and(|n| (20..=50).contains(&n)), "{down:?}");
+    a.step(&off, &config());
+    assert_eq!(
+        (a.state(), a.owner(), a.zero(&off, true, false)),
+        (ServoState::Armed, 1, ZeroReason::DeadMan)
+    );
+    // Held again, but pressed against something.
+    let pressed = Situation { small: false, ..ON };
+    for _ in 0..500 {
+        assert_eq!(a.step(&pressed, &config()), 0.0);
+    }
+    assert_eq!(a.zero(&pressed, true, false), ZeroReason::ArmingGate);
+    // Not held in the free, it does not open either.
+    for _ in 0..500 {
+        assert_eq!(a.step(&off, &config()), 0.0);
+    }
+    let opened = (1..1000).find(|_| a.step(&ON, &config()) > 0.0);
+    assert!(opened.is_some_and(|n| n >= config().gate_ticks), "{opened:?}");
+    let up = (1..1000).find(|_| a.step(&ON, &config()) >= 1.0);
+    assert!(up.is_some_and(|n| n >= 299), "{up:?}");
+    // A press too short for the ramp does not stop it half way; what ends the force for good goes on to idle.
+    a.step(&off, &config());
+    let mut last = a.gain();
+    while a.gain() > 0.0 {
+        a.step(&ON, &config());
+        assert!(a.gain() < last, "{} after {last}", a.gain());
+        last = a.gain();
+    }
+    let mut a = rendering();
+    a.step(&off, &config());
+    a.leave(ZeroReason::Disarmed);
+    while a.gain() > 0.0 {
+        a.step(&off, &config());
+    }
+    assert_eq!((a.state(), a.zero(&off, false, false)), (ServoState::Idle, ZeroReason::Disarmed));
 }

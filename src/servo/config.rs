@@ -49,6 +49,8 @@ pub struct ServoConfig {
     pub ramp_down: f64,
     /// Time over which a changed object that the tool touches fades in, s.
     pub fade: f64,
+    /// Button bits of which one must be held for any force; 0 = none.
+    pub deadman: u32,
 
     /// A sample older than this many ticks ramps the force down.
     pub stale_ticks: u32,
@@ -93,6 +95,7 @@ impl Default for ServoConfig {
             ramp_up: 0.3,
             ramp_down: 0.03,
             fade: 0.2,
+            deadman: 0,
             stale_ticks: 2,
             stale_fault: 0.25,
             lease: 0.5,

@@ -56,6 +56,8 @@ pub enum ZeroReason {
     Shutdown,
     /// Touched, but neither contact nor limits allow a force: a stiffness or a limit of zero, or no direction to push in.
     NoForce,
+    /// The dead-man button is not held; ramping down or zero.
+    DeadMan,
 }
 
 /// Latched faults.
@@ -112,7 +114,7 @@ impl ServoState {
 
 impl ZeroReason {
     /// All of them, in the order of their codes.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::None,
         Self::NoDevice,
         Self::NotReady,
@@ -128,6 +130,7 @@ impl ZeroReason {
         Self::Clutch,
         Self::Shutdown,
         Self::NoForce,
+        Self::DeadMan,
     ];
 
     /// The value with this code (`as u8`); an unknown code reads as `Fault`, the safe side. Real-time safe.

@@ -227,6 +227,7 @@ impl Servo {
             scene: self.tool.is_some(),
             fresh: sensed.fresh,
             clutched: self.mapping.clutched(),
+            held: config.deadman == 0 || sensed.buttons & config.deadman != 0,
         };
         let gain = self.arming.step(&situation, config);
         let mut wanted = self.arming.frozen().unwrap_or(rendered.wrench);

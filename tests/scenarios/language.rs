@@ -80,6 +80,10 @@ pub enum Command {
     Budget(u32),
     /// The hand lets go.
     LetGo,
+    /// The button without which there is no force.
+    DeadMan(u32),
+    /// A button is held from now on, or no more.
+    Button(u32, bool),
     Mark,
     Expect {
         subject: Subject,
@@ -132,6 +136,8 @@ fn command(
         ["reach", x, y, z, "in", t] => Command::Reach { to: vector(x, y, z)?, ticks: ticks(t)? },
         ["wait", t] => Command::Wait(ticks(t)?),
         ["arm"] => Command::Arm,
+        ["deadman", n] => Command::DeadMan(value(n)? as u32),
+        ["button", n, word] => Command::Button(value(n)? as u32, on(word)?),
         ["disarm"] => Command::Disarm,
         ["clear"] => Command::ClearFault,
         ["renew", word] => Command::Renew(on(word)?),

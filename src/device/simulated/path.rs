@@ -1,7 +1,7 @@
 //! The intended path: keyframes joined by minimum-jerk motion, twice continuously differentiable. Evaluation is
 //! real-time safe.
 
-use super::script::{HandScript, Tremor};
+use super::script::{HandScript, Press, Tremor};
 use crate::geometry::pose::{Pose, Vec3};
 use nalgebra::{Quaternion, UnitQuaternion};
 use rand::{Rng, SeedableRng};
@@ -63,9 +63,16 @@ pub struct Path {
     /// Amplitude, angular frequencies, phases.
     tremor: Option<(f64, [f64; 3], [f64; 3])>,
     cursor: usize,
+    presses: Vec<Press>,
 }
 
 impl Path {
+    /// The buttons that are held at `t` s, bit 0 = first. Real-time safe.
+    pub fn buttons(&self, t: f64) -> u32 {
+        let held = self.presses.iter().filter(|p| p.at <= t && t < p.until);
+        held.fold(0, |all, p| all | 1u32.checked_shl(p.button.wrapping_sub(1)).unwrap_or(0))
+    }
+
     /// Prepares a script's path. Allocates.
     pub fn new(script: &HandScript) -> Self {
         let frames = &script.keyframes;
@@ -95,6 +102,7 @@ impl Path {
             repeat: script.repeat,
             tremor: script.tremor.map(|t| tremor(t, script.seed)),
             cursor: 0,
+            presses: script.presses.clone(),
         }
     }
 

@@ -13,6 +13,11 @@
 //! orientation = [0.0, 0.0, 0.0, 1.0]     # x y z w, or
 //! # rotation_deg = [0.0, 90.0, 0.0]      # rotation vector, degrees
 //!
+//! [[press]]                   # a button is held
+//! button = 1
+//! at = 1.0                    # s
+//! until = 2.0
+//!
 //! [[fault]]                   # see `Fault`
 //! kind = "unplug"
 //! at = 2.5
@@ -47,6 +52,23 @@ pub struct Tremor {
     pub frequency: f64,
 }
 
+/// A button that is held for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Press {
+    /// Its number, from 1.
+    pub button: u32,
+    /// s since the first read.
+    pub at: f64,
+    /// s; for good when absent.
+    #[serde(default = "forever")]
+    pub until: f64,
+}
+
+fn forever() -> f64 {
+    f64::INFINITY
+}
+
 /// What the simulated user does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HandScript {
@@ -62,6 +84,8 @@ pub struct HandScript {
     pub tremor: Option<Tremor>,
     /// Seed of everything random in the device.
     pub seed: u64,
+    /// Buttons that are held.
+    pub presses: Vec<Press>,
     /// Faults of the device.
     pub faults: Faults,
 }
@@ -75,6 +99,7 @@ impl Default for HandScript {
             repeat: false,
             tremor: None,
             seed: 0,
+            presses: Vec::new(),
             faults: Faults::default(),
         }
     }
@@ -104,6 +129,8 @@ struct Raw {
     tremor: Option<Spanned<Tremor>>,
     #[serde(default)]
     keyframe: Vec<Spanned<RawKeyframe>>,
+    #[serde(default)]
+    press: Vec<Spanned<Press>>,
     #[serde(default)]
     fault: Vec<Spanned<Fault>>,
 }
@@ -211,6 +238,13 @@ impl HandScript {
         if raw.repeat && keyframes.len() < 2 {
             return Err(at(0, "`repeat` needs at least two keyframes".into()));
         }
+        for p in &raw.press {
+            let v = p.get_ref();
+            if !((1..=32).contains(&v.button) && v.at >= 0.0 && v.until > v.at) {
+                let message = "press: need `button` 1 to 32 and 0 <= `at` < `until` (s)".to_string();
+                return Err(at(p.span().start, message));
+            }
+        }
         for f in &raw.fault {
             let v = f.get_ref();
             if !(v.at >= 0.0 && v.until > v.at && v.size.is_finite()) {
@@ -225,6 +259,7 @@ impl HandScript {
             repeat: raw.repeat,
             tremor: raw.tremor.map(Spanned::into_inner),
             seed: raw.seed,
+            presses: raw.press.into_iter().map(Spanned::into_inner).collect(),
             faults: Faults(raw.fault.into_iter().map(Spanned::into_inner).collect()),
         })
     }
