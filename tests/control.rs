@@ -813,6 +813,38 @@ fn ctl_of_a_stranger_is_told_which_group_opens_the_socket() {
     assert!(text.contains("usermod -aG") && !text.contains("start one"), "{text}");
 }
 
+#[test]
+fn effects_are_set_shown_and_deleted() {
+    let d = Daemon::start("");
+    d.wait_device();
+    let mut c = d.client("editor");
+    let spring = json!({"spring": {"point": [0.0, 0.1, 0.0], "stiffness": 150.0}});
+    let answer =
+        c.call("effect.set", json!({"name": "home", "effect": spring, "max_force": 1.0})).expect("set");
+    assert!(answer["generation"].as_u64().is_some(), "{answer}");
+    c.call("effect.set", json!({"name": "oil", "effect": {"viscosity": {"damping": 5.0}}})).expect("set");
+    let scene = c.call("scene", json!({})).expect("a scene");
+    assert_eq!(scene["effects"][0]["effect"], spring);
+    assert_eq!(
+        (&scene["effects"][0]["max_force"], &scene["effects"][1]["name"]),
+        (&json!(1.0), &json!("oil"))
+    );
+    let wrong = json!({"name": "oil", "effect": {"viscosity": {"damping": -5.0}}});
+    assert_eq!(refused(c.call("effect.set", wrong)), codes::REJECTED);
+    let wrong = json!({"name": "oil", "effect": {"wind": {"damping": 5.0}}});
+    assert_eq!(refused(c.call("effect.set", wrong)), codes::INVALID_PARAMS);
+    c.call("effect.delete", json!({"name": "home"})).expect("deleted");
+    assert_eq!(refused(c.call("effect.delete", json!({"name": "home"}))), codes::NOT_FOUND);
+    // They go with their session.
+    drop(c);
+    let mut w = d.client("watcher");
+    let gone = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        w.call("scene", json!({})).expect("a scene")["effects"].is_null()
+    });
+    assert!(gone, "the effect outlived its session");
+}
+
 /// The table of ranges in docs/protocol.md, probed at the daemon: outside is refused with the field's name, the ends are not.
 #[test]
 fn the_ranges_of_the_manual_hold() {

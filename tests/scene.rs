@@ -727,10 +727,10 @@ fn shipped() -> Vec<PathBuf> {
 fn every_shipped_scene_file_loads() {
     let names: Vec<_> =
         shipped().iter().map(|p| p.file_stem().unwrap().to_string_lossy().into_owned()).collect();
-    assert_eq!(names, ["corner", "moving", "pin_and_hole", "plane", "sphere", "thousand"]);
+    assert_eq!(names, ["corner", "effects", "moving", "pin_and_hole", "plane", "sphere", "thousand"]);
     for path in shipped() {
         let loaded = file::load(&path, Limits::default()).unwrap_or_else(|e| panic!("{e}"));
-        assert!(loaded.scene.objects().len() > 0, "{}", path.display());
+        assert!(loaded.scene.objects().len() + loaded.scene.effects().len() > 0, "{}", path.display());
         assert_eq!(loaded.motions.len(), usize::from(path.ends_with("moving.toml")));
     }
 }

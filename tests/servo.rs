@@ -9,6 +9,8 @@ mod coupled;
 mod crash;
 #[path = "servo/device.rs"]
 mod device;
+#[path = "servo/effects.rs"]
+mod effects;
 #[path = "servo/energy.rs"]
 mod energy;
 #[path = "servo/fade.rs"]

@@ -10,7 +10,8 @@ use crate::control::client::Client;
 use anyhow::Context;
 use clap::Subcommand;
 use commands::{
-    DeleteArgs, LimitArgs, LoadArgs, MaterialArgs, MoveArgs, ObjectArgs, PlaceArgs, SetArgs, ToolArgs,
+    DeleteArgs, EffectArgs, LimitArgs, LoadArgs, MaterialArgs, MoveArgs, ObjectArgs, PlaceArgs, SetArgs,
+    ToolArgs,
 };
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,7 +39,7 @@ pub struct Args {
 enum Command {
     /// Show the state of the service: device, force, faults, real-time status, sessions, counters
     Status,
-    /// List materials, meshes and objects
+    /// List materials, meshes, objects and effects
     Scene,
     /// Create a material, or change one (while it is touched, too)
     Material(MaterialArgs),
@@ -50,8 +51,10 @@ enum Command {
     Move(MoveArgs),
     /// Change an object's material, mesh or scale
     Set(SetArgs),
-    /// Delete an object, or with --mesh or --material what no object uses
+    /// Delete an object, with --mesh or --material what no object uses, or with --effect an effect
     Delete(DeleteArgs),
+    /// Create a viscosity, a constant force, a spring to a point or a magnet, or change one
+    Effect(EffectArgs),
     /// Change the tool
     Tool(ToolArgs),
     /// Place the device's frame in the scene
@@ -157,6 +160,7 @@ fn execute(client: &mut Client, context: &Manner, command: Command) -> anyhow::R
             let (method, params) = a.request();
             client.call(method, params).map_err(|e| a.explain(e))?
         }
+        Command::Effect(a) => client.call("effect.set", a.params(context.keep))?,
         Command::Tool(a) => client.call("tool.set", a.params())?,
         Command::Place(a) => client.call("device.place", a.params())?,
         Command::Wipe => client.call("scene.clear", json!({}))?,

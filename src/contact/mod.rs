@@ -3,6 +3,7 @@
 //! [`query`] is the only door: the servo tick, `hapticd simulate` and `hapticd evaluate` all call it. It is
 //! real-time safe: no allocation, no lock, no system call; all scratch memory lives in [`QueryState`].
 
+pub mod effect;
 pub mod ist;
 pub mod kept;
 pub mod share;

@@ -1,6 +1,7 @@
 //! The control law: pure functions of (state, contact, sample, dt). Real-time safe throughout.
 
 pub mod coupling;
+pub mod effects;
 pub mod friction;
 pub mod guard;
 pub mod proxy;

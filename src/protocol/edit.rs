@@ -154,6 +154,38 @@ pub enum MethodName {
     Ist,
 }
 
+/// What pushes the tool without touching it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum EffectJson {
+    /// Against the motion.
+    Viscosity {
+        /// N·s/m.
+        damping: f64,
+    },
+    /// Always the same.
+    Constant {
+        /// Scene axes, N.
+        force: [f64; 3],
+    },
+    /// Towards a point.
+    Spring {
+        /// In the scene, m.
+        point: [f64; 3],
+        /// N/m.
+        stiffness: f64,
+    },
+    /// Towards a point within a range.
+    Magnet {
+        /// In the scene, m.
+        point: [f64; 3],
+        /// Largest pull, at a third of the range, N.
+        force: f64,
+        /// m.
+        range: f64,
+    },
+}
+
 /// How a material rubs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -299,6 +331,26 @@ pub enum Edit {
         /// Which.
         object: ObjectRef,
     },
+    /// Creates an effect, or gives the one of that name other numbers or another kind.
+    #[serde(rename = "effect.set")]
+    EffectSet {
+        /// Name.
+        name: String,
+        /// What it is.
+        effect: EffectJson,
+        /// It never pushes with more, N; 2 N when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_force: Option<f64>,
+        /// True keeps a new effect when its session ends.
+        #[serde(default)]
+        persistent: bool,
+    },
+    /// Deletes an effect.
+    #[serde(rename = "effect.delete")]
+    EffectDelete {
+        /// Name.
+        name: String,
+    },
     /// Changes the tool (through the arming ramp when armed).
     #[serde(rename = "tool.set")]
     ToolSet {
@@ -315,14 +367,14 @@ pub enum Edit {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scale: Option<f64>,
     },
-    /// Removes all objects, materials and meshes; tool and placing stay. Admins only.
+    /// Removes all objects, effects, materials and meshes; tool and placing stay. Admins only.
     #[serde(rename = "scene.clear")]
     SceneClear {},
 }
 
 impl Edit {
     /// Names of all edits, which are methods too.
-    pub const OPS: [&'static str; 10] = [
+    pub const OPS: [&'static str; 12] = [
         "material.set",
         "material.delete",
         "mesh.load",
@@ -330,6 +382,8 @@ impl Edit {
         "object.create",
         "object.update",
         "object.delete",
+        "effect.set",
+        "effect.delete",
         "tool.set",
         "device.place",
         "scene.clear",

@@ -346,6 +346,24 @@ pub struct SceneInfo {
     pub meshes: Vec<String>,
     /// Objects.
     pub objects: Vec<ObjectInfo>,
+    /// Effects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<EffectInfo>,
+}
+
+/// An effect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EffectInfo {
+    /// Name.
+    pub name: String,
+    /// What it is.
+    pub effect: super::edit::EffectJson,
+    /// It never pushes with more, N.
+    pub max_force: f64,
+    /// True when it outlives its session.
+    pub persistent: bool,
+    /// Session that it belongs to, 0 = the daemon.
+    pub session: u64,
 }
 
 /// A material.

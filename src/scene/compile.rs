@@ -192,7 +192,8 @@ impl Compiler {
         self.store().shrink(self.cap, |key| built.contains_key(key));
         let mapping = scene.mapping();
         let snapshot =
-            Snapshot::new(scene.revision(), tool, objects, mapping.device_in_scene, mapping.workspace_scale);
+            Snapshot::new(scene.revision(), tool, objects, mapping.device_in_scene, mapping.workspace_scale)
+                .with_effects(scene.effects().map(super::model::EffectDef::felt).collect());
         Ok((snapshot, report))
     }
 

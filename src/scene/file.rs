@@ -3,6 +3,7 @@
 //! A scene file becomes one transaction of the daemon's own (persistent) plus the motion of its moving objects.
 //! Errors name file, line and key; unknown keys are refused. `config/scenes` holds commented examples.
 
+mod effect;
 mod mesh;
 mod motion;
 mod object;
@@ -115,6 +116,13 @@ impl SceneFile {
         if let Some(all) = root.table("objects")? {
             for (name, t) in all.named_tables()? {
                 out.object(&name, &t)?;
+                t.finish()?;
+            }
+        }
+        if let Some(all) = root.table("effects")? {
+            for (name, t) in all.named_tables()? {
+                let effect = effect::effect(&t)?;
+                out.push(&t, Edit::SetEffect { name, effect, persistent: true });
                 t.finish()?;
             }
         }

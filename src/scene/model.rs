@@ -17,10 +17,11 @@ pub(super) use lookup::check_scale;
 pub use edit::{Applied, Edit, EditError, EditErrorKind, ObjectPatch, Ref};
 pub use lookup::MAX_POSITION;
 pub use parts::{
-    DeviceMapping, GeometryDef, GeometrySpec, MaterialDef, Meta, Method, Object, ObjectSpec, SourceMesh,
-    ToolDef, ToolGeometry, ToolSpec,
+    DeviceMapping, EffectDef, GeometryDef, GeometrySpec, MaterialDef, Meta, Method, Object, ObjectSpec,
+    SourceMesh, ToolDef, ToolGeometry, ToolSpec,
 };
 
+pub use crate::contact::effect::{Effect, EffectKind};
 pub use crate::contact::{Friction, Material};
 
 use super::snapshot::{MAX_MOVING, MAX_OBJECTS};
@@ -66,6 +67,7 @@ pub struct Scene {
     materials: BTreeMap<u32, MaterialDef>,
     geometries: BTreeMap<u32, GeometryDef>,
     objects: BTreeMap<u32, Object>,
+    effects: BTreeMap<u32, EffectDef>,
     slots: Slots,
     tool: ToolDef,
     mapping: DeviceMapping,
@@ -93,6 +95,7 @@ impl Scene {
             materials: BTreeMap::new(),
             geometries: BTreeMap::new(),
             objects: BTreeMap::new(),
+            effects: BTreeMap::new(),
             slots: Slots::default(),
             tool: ToolDef::default(),
             mapping: DeviceMapping::default(),
@@ -122,6 +125,11 @@ impl Scene {
     /// Objects by identifier.
     pub fn objects(&self) -> impl ExactSizeIterator<Item = &Object> {
         self.objects.values()
+    }
+
+    /// Effects by identifier.
+    pub fn effects(&self) -> impl ExactSizeIterator<Item = &EffectDef> {
+        self.effects.values()
     }
 
     /// The object of that identifier.

@@ -1,6 +1,7 @@
 //! The immutable scene that the servo feels. Built on the control side, adopted whole, freed by the control side.
 
 pub use super::broad::Broad;
+use crate::contact::effect::SceneEffect;
 use crate::contact::{Material, ObjectShape, ToolShape};
 use crate::geometry::Pose;
 use std::sync::Arc;
@@ -9,6 +10,8 @@ use std::sync::Arc;
 pub const MAX_OBJECTS: usize = 4096;
 /// Most moving objects.
 pub const MAX_MOVING: usize = 64;
+/// Most effects.
+pub const MAX_EFFECTS: usize = 16;
 /// Motion samples that a frame carries per moving object.
 pub const MOTION_HISTORY: usize = 32;
 
@@ -61,6 +64,8 @@ pub struct Snapshot {
     pub device_in_scene: Pose,
     /// Scene metres per device metre (workspace scaling); forces keep the rendered N/m.
     pub workspace_scale: f64,
+    /// What pushes without touching.
+    pub effects: Box<[SceneEffect]>,
     /// Bounding balls for the broad phase, and what changed when.
     pub broad: Broad,
 }
@@ -76,7 +81,12 @@ impl Snapshot {
     ) -> Self {
         objects.sort_unstable_by_key(|o| o.slot);
         let broad = Broad::new(&objects, generation);
-        Self { generation, tool, objects, device_in_scene, workspace_scale, broad }
+        Self { generation, tool, objects, device_in_scene, workspace_scale, effects: [].into(), broad }
+    }
+
+    /// The same with effects. Control side.
+    pub fn with_effects(self, effects: Box<[SceneEffect]>) -> Self {
+        Self { effects, ..self }
     }
 }
 

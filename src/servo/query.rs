@@ -23,6 +23,7 @@ use crate::contact::share::share_gently;
 use crate::contact::{self, Budget, Deadline, Query, QueryState};
 use crate::geometry::{Point, Pose, Twist, Wrench};
 use crate::haptics::coupling;
+use crate::haptics::effects::Push;
 use crate::haptics::proxy::Proxy;
 use crate::scene::snapshot::{MAX_MOVING, MAX_OBJECTS, MotionFrame, Snapshot, SnapshotObject};
 use nalgebra::Matrix6;
@@ -124,6 +125,16 @@ impl Touch {
         stopped: false,
         behind: 0.0,
     };
+
+    /// Adds what effects do.
+    pub(super) fn pushed(&mut self, push: &Push) {
+        self.wrench.force += push.force;
+        let (mut k, mut b) =
+            (self.stiffness.fixed_view_mut::<3, 3>(0, 0), self.damping.fixed_view_mut::<3, 3>(0, 0));
+        k += push.stiffness;
+        b += push.damping;
+        self.felt |= *push != Push::NONE;
+    }
 }
 
 /// What is remembered of one object.

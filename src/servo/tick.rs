@@ -33,6 +33,7 @@ use crate::device::profile::Profile;
 use crate::device::{Accepted, Device, Lifecycle, WriteFault};
 use crate::geometry::{Pose, Wrench};
 use crate::haptics::coupling::{self, Caps, Felt, Preset, Rendered};
+use crate::haptics::effects::{Effects, Pace};
 use crate::haptics::guard::{self, Limits};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -48,6 +49,7 @@ pub struct Servo {
     pub(super) tool: Option<(u32, Pose)>,
     pub(super) coupled: Coupled,
     queries: Queries,
+    effects: Effects,
     caps: Caps,
     limits: Limits,
     /// Damping time of the contact, s.
@@ -109,6 +111,7 @@ impl Servo {
             tool: None,
             coupled,
             queries: Queries::default(),
+            effects: Effects::default(),
             caps,
             limits,
             tau,
@@ -185,7 +188,8 @@ impl Servo {
         let config = &self.end.config;
         let deadline = config.deadline_ns.filter(|_| clock.is_real());
         let deadline = deadline.map(|ns| Until { clock, at: now.saturating_add(ns) });
-        self.queries.touch(&World {
+        let keep = self.arming.gain() > 0.0;
+        let mut touch = self.queries.touch(&World {
             snapshot,
             frame: self.end.motions.current(),
             tool,
@@ -198,8 +202,16 @@ impl Servo {
             tau: self.tau,
             fade: config.fade,
             release: config.ramp_down,
-            keep: self.arming.gain() > 0.0,
-        })
+            keep,
+        });
+        if keep {
+            let pace = Pace { dt, fade: config.fade, release: config.ramp_down, tau: self.tau };
+            let (x, v) = (&tool.pose.translation.vector, &tool.twist.linear);
+            touch.pushed(&self.effects.step(&snapshot.effects, x, v, &pace));
+        } else {
+            self.effects.reset();
+        }
+        touch
     }
 
     fn command(&mut self, sensed: &Sensed, tool: &ToolState, touch: &Touch, dt: f64) -> Command {

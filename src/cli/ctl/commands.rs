@@ -235,7 +235,7 @@ impl SetArgs {
 /// `delete`.
 #[derive(Debug, clap::Args)]
 pub(super) struct DeleteArgs {
-    /// Name or identifier of the object; with --mesh or --material the name of that
+    /// Name or identifier of the object; with --mesh, --material or --effect the name of that
     name: String,
     /// Delete a mesh
     #[arg(long, conflicts_with = "material")]
@@ -243,14 +243,68 @@ pub(super) struct DeleteArgs {
     /// Delete a material
     #[arg(long)]
     material: bool,
+    /// Delete an effect
+    #[arg(long, conflicts_with_all = ["mesh", "material"])]
+    effect: bool,
+}
+
+/// `effect`.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false, id = "kind")]
+pub(super) struct EffectArgs {
+    /// Name
+    name: String,
+    /// Against the motion, N·s/m
+    #[arg(long, value_name = "NS/M", group = "kind", value_parser = finite)]
+    viscosity: Option<f64>,
+    /// A constant force, N
+    #[arg(long, value_name = "X,Y,Z", group = "kind", value_parser = list::<3>, allow_hyphen_values = true)]
+    constant: Option<[f64; 3]>,
+    /// A spring to the point of --at, N/m
+    #[arg(long, value_name = "N/m", group = "kind", value_parser = finite, requires = "at")]
+    spring: Option<f64>,
+    /// A magnet at the point of --at: its largest pull, N
+    #[arg(long, value_name = "N", group = "kind", value_parser = finite, requires_all = ["at", "range"])]
+    magnet: Option<f64>,
+    /// Point in the scene, m
+    #[arg(long, value_name = "X,Y,Z", value_parser = list::<3>, allow_hyphen_values = true)]
+    at: Option<[f64; 3]>,
+    /// How far a magnet reaches, m
+    #[arg(long, value_name = "M", value_parser = positive)]
+    range: Option<f64>,
+    /// It never pushes with more, N (2 when not given)
+    #[arg(long, value_name = "N", value_parser = not_negative)]
+    max: Option<f64>,
+}
+
+impl EffectArgs {
+    pub(super) fn params(&self, keep: bool) -> Value {
+        let effect = if let Some(damping) = self.viscosity {
+            json!({"viscosity": {"damping": damping}})
+        } else if let Some(force) = self.constant {
+            json!({"constant": {"force": force}})
+        } else if let Some(stiffness) = self.spring {
+            json!({"spring": {"point": self.at, "stiffness": stiffness}})
+        } else {
+            json!({"magnet": {"point": self.at, "force": self.magnet, "range": self.range}})
+        };
+        let mut m = Map::new();
+        put(&mut m, "name", Some(self.name.as_str()));
+        put(&mut m, "effect", Some(effect));
+        put(&mut m, "max_force", self.max);
+        put(&mut m, "persistent", Some(keep));
+        Value::Object(m)
+    }
 }
 
 impl DeleteArgs {
     /// An object that is not there may be a mesh or a material.
     pub(super) fn explain(&self, e: ClientError) -> anyhow::Error {
         let hint = match &e {
-            ClientError::Refused(r) if r.code == codes::NOT_FOUND && !self.mesh && !self.material => {
-                "; a mesh is deleted with --mesh, a material with --material"
+            ClientError::Refused(r)
+                if r.code == codes::NOT_FOUND && !(self.mesh || self.material || self.effect) =>
+            {
+                "; a mesh is deleted with --mesh, a material with --material, an effect with --effect"
             }
             _ => return e.into(),
         };
@@ -258,6 +312,9 @@ impl DeleteArgs {
     }
 
     pub(super) fn request(&self) -> (&'static str, Value) {
+        if self.effect {
+            return ("effect.delete", json!({"name": self.name}));
+        }
         match (self.mesh, self.material) {
             (true, _) => ("mesh.delete", json!({"name": self.name})),
             (_, true) => ("material.delete", json!({"name": self.name})),

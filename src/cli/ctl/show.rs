@@ -122,6 +122,10 @@ fn scene(s: &SceneInfo) -> String {
             word(&x.material)
         );
     }
+    for e in &s.effects {
+        let what = serde_json::to_string(&e.effect).unwrap_or_default();
+        let _ = writeln!(o, "effect '{}' {what}, at most {} N", word(&e.name), e.max_force);
+    }
     o
 }
 

@@ -235,6 +235,12 @@ fn one(
             Edit::SetObject { object: object(o), patch }
         }
         Wire::ObjectDelete { object: o } => Edit::RemoveObject { object: object(o) },
+        Wire::EffectSet { name, effect, max_force, persistent } => Edit::SetEffect {
+            name: name.clone(),
+            effect: super::effect::effect(effect, *max_force),
+            persistent: *persistent,
+        },
+        Wire::EffectDelete { name } => Edit::RemoveEffect { effect: Ref::Name(name.clone()) },
         Wire::ToolSet { tool } => Edit::SetTool { tool: tool_spec(tool)? },
         Wire::DevicePlace { pose: p, scale } => Edit::SetMapping {
             device_in_scene: p.map(|p| pose(&p, "pose")).transpose()?,
@@ -284,6 +290,7 @@ pub fn refusal(e: &EditError) -> RpcError {
     let field = match (e.field, e.edit) {
         ("geometry", "add geometry" | "remove geometry") => "name",
         ("material", "add material" | "set material" | "remove material") => "name",
+        ("effect", "remove effect") => "name",
         ("geometry", _) => "mesh",
         ("device_in_scene", _) => "pose",
         ("workspace_scale", _) => "scale",

@@ -3,8 +3,9 @@
 use super::{
     SceneService,
     convert::{friction_json, pose_json},
+    effect::effect_json,
 };
-use crate::protocol::messages::{MaterialInfo, ObjectInfo, SceneInfo};
+use crate::protocol::messages::{EffectInfo, MaterialInfo, ObjectInfo, SceneInfo};
 use crate::scene::model::{Meta, Scene};
 
 impl SceneService {
@@ -45,6 +46,16 @@ fn describe(scene: &Scene) -> SceneInfo {
                 moving: o.motion.is_some(),
                 persistent: o.meta.persistent,
                 session: o.meta.owner,
+            })
+            .collect(),
+        effects: scene
+            .effects()
+            .map(|e| EffectInfo {
+                name: name(&e.meta),
+                effect: effect_json(&e.effect),
+                max_force: e.effect.max_force,
+                persistent: e.meta.persistent,
+                session: e.meta.owner,
             })
             .collect(),
     }

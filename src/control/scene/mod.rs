@@ -5,6 +5,7 @@
 //! scene as it was.
 
 pub mod convert;
+mod effect;
 mod info;
 mod reading;
 pub mod source;

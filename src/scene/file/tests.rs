@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::contact::{Friction, Material};
-use crate::scene::model::ToolGeometry;
+use crate::scene::model::{EffectKind, ToolGeometry};
 use crate::scene::motion::Path as MotionPath;
 
 const GOOD: &str = r#"
@@ -101,6 +101,40 @@ fn friction_is_read_with_its_defaults() {
         ("{ static = 1, stribeck_m_s = 2 }", "materials.steel.friction.stribeck"),
         ("{ static = 1, viscous_s_m = -1 }", "materials.steel.friction.viscous"),
         ("0.5", "materials.steel.friction"),
+    ] {
+        let error = with(wrong).expect_err(wrong);
+        assert_eq!(error.key, key, "{error}");
+    }
+}
+
+#[test]
+fn effects_are_read_by_kind() {
+    let with = |effects: &str| parse(&format!("{GOOD}\n{effects}"));
+    let text = "[effects.oil]\nkind = \"viscosity\"\ndamping_ns_m = 5\n\
+                [effects.wind]\nkind = \"constant\"\nforce_n = [0, 0, -1]\nmax_force_n = 0.5\n\
+                [effects.home]\nkind = \"spring\"\nstiffness_n_m = 100\npoint_m = [0.1, 0, 0]\n\
+                [effects.snap]\nkind = \"magnet\"\npull_n = 1.5\npoint_m = [0, 0.1, 0]\nrange_m = 0.02\n";
+    let scene = with(text).unwrap();
+    let found: Vec<_> = scene
+        .effects()
+        .map(|e| (e.meta.name.as_deref().unwrap(), e.effect.kind, e.effect.strength, e.effect.max_force))
+        .collect();
+    let expect = [
+        ("oil", EffectKind::Viscosity, 5.0, 2.0),
+        ("wind", EffectKind::Constant, 0.0, 0.5),
+        ("home", EffectKind::Spring, 100.0, 2.0),
+        ("snap", EffectKind::Magnet, 1.5, 2.0),
+    ];
+    assert_eq!(found, expect);
+    assert!(scene.effects().all(|e| e.meta.persistent && e.gain == 1.0));
+    for (wrong, key) in [
+        ("[effects.a]\nkind = \"wind\"", "effects.a.kind"),
+        ("[effects.a]\nkind = \"viscosity\"", "effects.a.damping_ns_m"),
+        ("[effects.a]\nkind = \"viscosity\"\ndamping_ns_m = -1", "effects.a.damping"),
+        ("[effects.a]\nkind = \"viscosity\"\ndamping_ns_m = 1\nmax_force_n = 1000", "effects.a.max_force"),
+        ("[effects.a]\nkind = \"viscosity\"\ndamping_ns_m = 1\nrange_m = 1", "effects.a.range_m"),
+        ("[effects.a]\nkind = \"constant\"\nforce_n = [0, 0, 1e9]", "effects.a.force"),
+        ("[effects.a]\nkind = \"magnet\"\npull_n = 1\npoint_m = [0, 0, 0]\nrange_m = 0", "effects.a.range"),
     ] {
         let error = with(wrong).expect_err(wrong);
         assert_eq!(error.key, key, "{error}");

@@ -1,13 +1,16 @@
 //! Applying one edit to a scene (the working copy of a transaction).
 
-use super::lookup::{check_material, check_pose, check_scale, fresh_name, invalid, resolve, within};
+use super::lookup::{
+    check_effect, check_material, check_pose, check_scale, fresh_name, invalid, resolve, within,
+};
 use super::{
-    DAEMON, Edit, EditError, EditErrorKind, GeometryDef, MaterialDef, Meta, Object, ObjectPatch, ObjectSpec,
-    Ref, Scene, SourceMesh, ToolDef, ToolGeometry, ToolSpec, lowest_free,
+    DAEMON, Edit, EditError, EditErrorKind, EffectDef, GeometryDef, MaterialDef, Meta, Object, ObjectPatch,
+    ObjectSpec, Ref, Scene, SourceMesh, ToolDef, ToolGeometry, ToolSpec, lowest_free,
 };
 use crate::geometry::field::build::{FieldParams, Resolution};
 use crate::geometry::pose::finite;
 use crate::geometry::{TriMesh, Vec3};
+use crate::scene::snapshot::MAX_EFFECTS;
 use std::sync::Arc;
 
 /// Most points that a tool may be sampled with.
@@ -85,6 +88,25 @@ impl Scene {
                 let id = resolve(&self.objects, object, created)?;
                 self.drop_object(id);
             }
+            Edit::SetEffect { name, effect, persistent } => {
+                check_effect(effect)?;
+                if let Ok(id) = resolve(&self.effects, &Ref::Name(name.clone()), created) {
+                    if let Some(e) = self.effects.get_mut(&id) {
+                        e.effect = *effect;
+                    }
+                    return Ok(Some(id));
+                }
+                let name = fresh_name(&self.effects, Some(name))?;
+                room("effect", self.effects.len(), MAX_EFFECTS)?;
+                let meta = self.meta(name, owner, *persistent)?;
+                let id = meta.id;
+                self.effects.insert(id, EffectDef { meta, effect: *effect, gain: 1.0 });
+                return Ok(Some(id));
+            }
+            Edit::RemoveEffect { effect } => {
+                let id = resolve(&self.effects, effect, created)?;
+                self.effects.remove(&id);
+            }
             Edit::SetTool { tool } => self.set_tool(tool, created)?,
             Edit::SetMapping { device_in_scene, workspace_scale } => {
                 if let Some(pose) = device_in_scene {
@@ -100,10 +122,14 @@ impl Scene {
                 let owned =
                     self.objects.values_mut().filter(|o| o.meta.owner == *owner && !o.meta.persistent);
                 owned.for_each(|o| o.gain = *gain);
+                let owned = self.effects.values_mut();
+                let owned = owned.filter(|e| e.meta.owner == *owner && !e.meta.persistent);
+                owned.for_each(|e| e.gain = *gain);
             }
             Edit::RemoveOwned { owner } => self.remove_owned(*owner),
             Edit::Clear => {
                 self.objects.clear();
+                self.effects.clear();
                 self.slots = super::Slots::default();
                 self.materials.clear();
                 self.geometries.clear();
@@ -277,6 +303,7 @@ impl Scene {
         let dead = |m: &Meta| m.owner == owner && !m.persistent;
         let gone: Vec<u32> = self.objects.values().filter(|o| dead(&o.meta)).map(|o| o.meta.id).collect();
         gone.into_iter().for_each(|id| self.drop_object(id));
+        self.effects.retain(|_, e| !dead(&e.meta));
         let (objects, orphan) = (&self.objects, |m: &Meta| dead(m) || (m.owner == DAEMON && !m.persistent));
         self.materials.retain(|id, m| !orphan(&m.meta) || objects.values().any(|o| o.material == *id));
         self.geometries.retain(|id, g| !orphan(&g.meta) || objects.values().any(|o| o.geometry == *id));

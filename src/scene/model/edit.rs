@@ -2,6 +2,7 @@
 
 use super::parts::{GeometrySpec, Method, ObjectSpec, ToolSpec};
 use crate::contact::Material;
+use crate::contact::effect::Effect;
 use crate::geometry::field::build::FieldParams;
 use crate::geometry::{Pose, Vec3};
 
@@ -120,6 +121,20 @@ pub enum Edit {
         /// Which.
         object: Ref,
     },
+    /// Creates an effect, or gives the one of that name other numbers or another kind.
+    SetEffect {
+        /// Name, unique among effects.
+        name: String,
+        /// What it is.
+        effect: Effect,
+        /// A new one outlives its session.
+        persistent: bool,
+    },
+    /// Removes an effect.
+    RemoveEffect {
+        /// Which.
+        effect: Ref,
+    },
     /// Changes the tool.
     SetTool {
         /// The new tool.
@@ -132,7 +147,7 @@ pub enum Edit {
         /// Scene metres per device metre.
         workspace_scale: Option<f64>,
     },
-    /// Scales stiffness and damping of every object of a session that is not persistent (fading out).
+    /// Scales stiffness and damping of every object and the effects of a session that are not persistent (fading out).
     FadeOwned {
         /// Session.
         owner: u64,
@@ -144,7 +159,7 @@ pub enum Edit {
         /// Session.
         owner: u64,
     },
-    /// Removes every object, material and geometry. Tool and mapping stay.
+    /// Removes every object, effect, material and geometry. Tool and mapping stay.
     Clear,
 }
 
@@ -160,6 +175,8 @@ impl Edit {
             Self::AddObject { .. } => "add object",
             Self::SetObject { .. } => "set object",
             Self::RemoveObject { .. } => "remove object",
+            Self::SetEffect { .. } => "set effect",
+            Self::RemoveEffect { .. } => "remove effect",
             Self::SetTool { .. } => "set tool",
             Self::SetMapping { .. } => "set mapping",
             Self::FadeOwned { .. } => "fade owned",

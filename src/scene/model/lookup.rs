@@ -1,7 +1,7 @@
 //! Resolving references and checking values.
 
 use super::parts::Meta;
-use super::{EditError, EditErrorKind, Ref, Scene};
+use super::{EditError, EditErrorKind, Effect, EffectKind, Ref, Scene};
 use crate::config::source::number;
 use crate::contact::Material;
 use crate::geometry::pose::{finite, pose_is_finite};
@@ -29,7 +29,7 @@ macro_rules! part {
     )*};
 }
 
-part!(super::MaterialDef => "material", super::GeometryDef => "geometry", super::Object => "object");
+part!(super::MaterialDef => "material", super::GeometryDef => "geometry", super::Object => "object", super::EffectDef => "effect");
 
 /// Finds the identifier that `r` names in `map`.
 pub(super) fn resolve<P: Part>(
@@ -108,6 +108,24 @@ pub(super) fn check_material(m: &Material) -> Result<(), EditError> {
     within("friction.stribeck", f.stribeck, 0.0, 1.0, " m/s")?;
     within("friction.viscous", f.viscous, 0.0, 1e3, " s/m")?;
     Ok(())
+}
+
+pub(super) fn check_effect(e: &Effect) -> Result<(), EditError> {
+    within("max_force", e.max_force, 0.0, 100.0, " N")?;
+    match e.kind {
+        EffectKind::Viscosity => within("damping", e.strength, 0.0, 1e3, " N s/m").map(drop),
+        EffectKind::Spring => within("stiffness", e.strength, 0.0, 1e5, " N/m").map(drop),
+        EffectKind::Constant => Ok(()),
+        EffectKind::Magnet => {
+            within("force", e.strength, 0.0, 100.0, " N")?;
+            within("range", e.range, 1e-3, 10.0, " m").map(drop)
+        }
+    }?;
+    let (field, most) = match e.kind {
+        EffectKind::Constant => ("force", 100.0),
+        _ => ("point", MAX_POSITION),
+    };
+    e.vector.iter().try_for_each(|v| within(field, *v, -most, most, "").map(drop))
 }
 
 pub(super) fn check_pose(field: &'static str, pose: &Pose) -> Result<(), EditError> {

@@ -1,6 +1,7 @@
 //! What a scene is made of.
 
 use crate::contact::Material;
+use crate::contact::effect::{Effect, SceneEffect};
 use crate::geometry::field::build::FieldParams;
 use crate::geometry::{Pose, TriMesh, Vec3};
 use std::sync::Arc;
@@ -83,6 +84,24 @@ pub struct MaterialDef {
     pub meta: Meta,
     /// Its values.
     pub material: Material,
+}
+
+/// An effect in the scene.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EffectDef {
+    /// Identity.
+    pub meta: Meta,
+    /// What it is.
+    pub effect: Effect,
+    /// Factor on it, 0..=1: it fades out with its session.
+    pub gain: f64,
+}
+
+impl EffectDef {
+    /// As the servo feels it.
+    pub fn felt(&self) -> SceneEffect {
+        SceneEffect { id: self.meta.id, effect: self.effect, gain: self.gain }
+    }
 }
 
 /// How contact with an object is computed. A tool that is a ball is always asked as one.

@@ -271,3 +271,40 @@ fn equal_meshes_share_a_hash_and_others_do_not() {
     flipped.triangles[0].swap(1, 2);
     assert_ne!(a.hash, SourceMesh::new(flipped, "d").hash);
 }
+
+#[test]
+fn effects_belong_to_their_session_and_are_limited() {
+    let oil = |strength: f64| {
+        let (kind, vector) = (EffectKind::Viscosity, Vec3::zeros());
+        let effect = Effect { kind, strength, vector, range: 0.0, max_force: 2.0 };
+        Edit::SetEffect { name: "oil".into(), effect, persistent: false }
+    };
+    let (scene, applied) = Scene::default().apply(7, &[oil(1.0)]).unwrap();
+    let id = applied.ids[0].unwrap();
+    // The same name: other numbers, the same effect.
+    let (scene, applied) = scene.apply(8, &[oil(3.0)]).unwrap();
+    assert_eq!((applied.ids[0], scene.effects().len()), (Some(id), 1));
+    let e = scene.effects().next().unwrap();
+    assert_eq!((e.meta.owner, e.effect.strength, e.gain), (7, 3.0, 1.0));
+    let (faded, _) = scene.apply(7, &[Edit::FadeOwned { owner: 7, gain: 0.25 }]).unwrap();
+    assert_eq!(faded.effects().next().unwrap().felt().gain, 0.25);
+    assert_eq!(scene.apply(8, &[Edit::RemoveOwned { owner: 8 }]).unwrap().0.effects().len(), 1);
+    assert_eq!(scene.apply(7, &[Edit::RemoveOwned { owner: 7 }]).unwrap().0.effects().len(), 0);
+    assert_eq!(scene.apply(7, &[Edit::Clear]).unwrap().0.effects().len(), 0);
+    let gone = Edit::RemoveEffect { effect: "oil".into() };
+    assert_eq!(scene.apply(7, std::slice::from_ref(&gone)).unwrap().0.effects().len(), 0);
+    assert_eq!(Scene::default().apply(7, &[gone]).unwrap_err().kind, EditErrorKind::NotFound);
+    for wrong in [-1.0, 1e9, f64::NAN] {
+        assert_eq!(scene.apply(7, &[oil(wrong)]).unwrap_err().field, "damping");
+    }
+    let many: Vec<Edit> = (0..17)
+        .map(|i| match oil(1.0) {
+            Edit::SetEffect { effect, .. } => {
+                Edit::SetEffect { name: format!("oil {i}"), effect, persistent: true }
+            }
+            other => other,
+        })
+        .collect();
+    assert!(Scene::default().apply(7, &many[..16]).is_ok());
+    assert_eq!(Scene::default().apply(7, &many).unwrap_err().kind, EditErrorKind::Limit);
+}
