@@ -2,6 +2,9 @@
 
 use crate::geometry::Vec3;
 
+/// Most effects of a scene, all of which are felt at a time.
+pub const MAX_EFFECTS: usize = 16;
+
 /// Kinds of effects, all about the tool's origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EffectKind {

@@ -21,14 +21,12 @@
     )
 )]
 
-use crate::contact::effect::{Effect, EffectKind, SceneEffect};
+use crate::contact::effect::{Effect, EffectKind, MAX_EFFECTS, SceneEffect};
 use crate::contact::sound;
 use crate::geometry::Vec3;
 use crate::geometry::pose::finite;
 use nalgebra::Matrix3;
 
-/// Most effects that are felt at a time.
-pub const MAX_EFFECTS: usize = 16;
 /// Those that are there and those that still fade out.
 const SLOTS: usize = 2 * MAX_EFFECTS;
 /// Largest value of t (1 - t)^2 in 0..1, at t = 1/3.

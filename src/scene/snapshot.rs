@@ -10,8 +10,6 @@ use std::sync::Arc;
 pub const MAX_OBJECTS: usize = 4096;
 /// Most moving objects.
 pub const MAX_MOVING: usize = 64;
-/// Most effects.
-pub const MAX_EFFECTS: usize = 16;
 /// Motion samples that a frame carries per moving object.
 pub const MOTION_HISTORY: usize = 32;
 

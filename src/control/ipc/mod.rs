@@ -446,7 +446,7 @@ async fn linger(server: Arc<Server>, session: Arc<Session>) {
     let mine = |m: &Meta| m.owner == owner && !m.persistent;
     let scene = server.scene.scene();
     let parts = scene.materials().any(|m| mine(&m.meta)) || scene.geometries().any(|g| mine(&g.meta));
-    let owns = scene.objects().any(|o| mine(&o.meta));
+    let owns = scene.objects().map(|o| &o.meta).chain(scene.effects().map(|e| &e.meta)).any(mine);
     if !owns && !parts {
         // Nothing to take up again: a token of it just opens a new session.
         server.sessions.forget(&session);

@@ -7,10 +7,10 @@ use super::{
     DAEMON, Edit, EditError, EditErrorKind, EffectDef, GeometryDef, MaterialDef, Meta, Object, ObjectPatch,
     ObjectSpec, Ref, Scene, SourceMesh, ToolDef, ToolGeometry, ToolSpec, lowest_free,
 };
+use crate::contact::effect::MAX_EFFECTS;
 use crate::geometry::field::build::{FieldParams, Resolution};
 use crate::geometry::pose::finite;
 use crate::geometry::{TriMesh, Vec3};
-use crate::scene::snapshot::MAX_EFFECTS;
 use std::sync::Arc;
 
 /// Most points that a tool may be sampled with.
