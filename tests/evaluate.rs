@@ -2,6 +2,8 @@
 //!
 //! Uses the recorded paths and models beside the repository, where they exist.
 
+#[path = "evaluate/continuity.rs"]
+mod continuity;
 #[path = "evaluate/figures.rs"]
 mod figures;
 

@@ -2,7 +2,7 @@
 
 use super::packing::{Packing, PackingError, Stop, pack};
 use super::parts::parts;
-use super::tree::{CellStore, Node, Split, build};
+use super::tree::{CellStore, Child, Node, Split, WIDTH, build};
 use crate::geometry::bvh::Bvh;
 use crate::geometry::field::Field;
 use crate::geometry::field::build::{self as field_build, FieldError, FieldParams, Progress, Resolution};
@@ -164,9 +164,14 @@ impl SphereTree {
         self.nodes.len()
     }
 
-    /// Cells that hold some of the solid.
+    /// Cells that hold some of the solid, those of solid boxes included.
     pub fn cell_count(&self) -> usize {
+        let boxed = |node: &Node, i: usize| match node.child(i) {
+            Child::Box => node.sides(i).map(usize::from).iter().product(),
+            _ => 0,
+        };
         self.cells.len
+            + self.nodes.iter().map(|n| (0..WIDTH).map(|i| boxed(n, i)).sum::<usize>()).sum::<usize>()
     }
 
     /// Levels of the hierarchy.
@@ -176,8 +181,8 @@ impl SphereTree {
         while let Some((at, level)) = left.pop() {
             deepest = deepest.max(level);
             let Some(node) = self.nodes.get(at as usize) else { continue };
-            for i in 0..super::tree::WIDTH {
-                if let super::tree::Child::Node(n) = node.child(i) {
+            for i in 0..WIDTH {
+                if let Child::Node(n) = node.child(i) {
                     left.push((n, level + 1));
                 }
             }

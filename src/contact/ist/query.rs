@@ -13,6 +13,7 @@
 )]
 
 mod bound;
+mod boxes;
 mod cells;
 mod distance;
 mod frame;

@@ -10,7 +10,7 @@ use crate::geometry::{Point, TriMesh};
 
 /// Version of the build and of the encoding: bytes of another version, or trees that would be built otherwise today, are
 /// of no use.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Bytes before the nodes: twelve words of eight.
 const HEAD: usize = 12 * 8;
@@ -97,9 +97,10 @@ impl SphereTree {
 /// Children come after their parents, so that every walk ends, and all that a node points to is there.
 fn sound(at: usize, node: &Node, nodes: usize, blocks: usize) -> bool {
     let finite = |v: &[f32; WIDTH]| v.iter().all(|x| x.is_finite());
-    [&node.x, &node.y, &node.z, &node.r, &node.spread, &node.volume].into_iter().all(finite)
+    let rows = [&node.x, &node.y, &node.z, &node.r, &node.flat, &node.spread, &node.volume];
+    rows.into_iter().all(finite)
         && (0..WIDTH).all(|i| match node.child(i) {
-            Child::Empty => true,
+            Child::Empty | Child::Box => true,
             Child::Node(n) => n as usize > at && (n as usize) < nodes,
             Child::Group(first, count) => {
                 count as usize <= super::tree::GROUP
@@ -131,7 +132,7 @@ mod tests {
             assert!(SphereTree::decode(&bytes[..cut], &mesh, &|| false).is_none(), "{cut} bytes");
         }
         // The children of the first node: pointing at itself, before it, and past the end.
-        let child = HEAD + 4 * 6 * WIDTH;
+        let child = HEAD + 4 * 7 * WIDTH;
         for wrong in [0u32, tree.nodes.len() as u32, u32::MAX - 1] {
             let mut bytes = bytes.clone();
             bytes[child..child + 4].copy_from_slice(&wrong.to_le_bytes());

@@ -93,24 +93,52 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// Depth at sixteen nodes given by whole grid coordinates within the grid, m: that of the nodes themselves, where
-    /// [`Cells::depth`] would interpolate.
+    /// For each of sixteen places a node of the grid that is held nearby, in grid coordinates, and its depth, m: where every node is held
+    /// the nearest one, in a coarser brick one within its spacing. Places outside the grid, or that are no numbers, get nodes
+    /// on its border.
     #[inline(always)]
-    pub(crate) fn node_depths<S: Simd>(&self, s: S, p: [S::F; 3]) -> S::F {
-        let Store::Dense(counts, [nx, ny]) = self.store else {
-            return Cells::look_up(s, self, p).depth(s);
-        };
-        let [x, y, z] = [s.trunc(p[0]), s.trunc(p[1]), s.trunc(p[2])];
-        let row = s.iadd(y, s.imul(s.isplat(ny), z));
-        let mut at = [0; LANES];
-        s.istore(s.iadd(x, s.imul(s.isplat(nx), row)), &mut at);
-        let mut depth = [0.0; LANES];
-        for lane in 0..LANES {
-            // Nothing outside the grid.
-            let count = counts.get(at[lane] as usize).copied().unwrap_or(i16::MIN);
-            depth[lane] = f32::from(count);
+    pub(crate) fn node_near<S: Simd>(&self, s: S, p: [S::F; 3]) -> ([S::F; 3], S::F) {
+        let mut at = [[0; LANES]; 3];
+        for axis in 0..3 {
+            // `max` returns its second operand for NaN.
+            let x = s.max(s.add(p[axis], s.splat(0.5)), s.splat(0.0));
+            // The last node as well where it need not begin a cell.
+            let last = match self.store {
+                Store::Dense(..) => self.last_cell[axis] + 1,
+                Store::Bricks(..) => self.last_cell[axis],
+            };
+            s.istore(s.imin(s.trunc(s.min(x, s.splat(self.last_node[axis]))), s.isplat(last)), &mut at[axis]);
         }
-        s.mul(s.load(&depth), s.splat(self.scale))
+        let mut depth = [0.0; LANES];
+        match self.store {
+            Store::Dense(counts, [nx, ny]) => {
+                let row = s.iadd(s.iload(&at[1]), s.imul(s.isplat(ny), s.iload(&at[2])));
+                let mut index = [0; LANES];
+                s.istore(s.iadd(s.iload(&at[0]), s.imul(s.isplat(nx), row)), &mut index);
+                for lane in 0..LANES {
+                    let count = counts.get(index[lane] as usize).copied().unwrap_or(i16::MIN);
+                    index[lane] = i32::from(count);
+                }
+                s.store(s.to_f32(s.iload(&index)), &mut depth);
+            }
+            Store::Bricks(table, [nx, ny], quads) => {
+                let edge = EDGE as i32;
+                for lane in 0..LANES {
+                    let [x, y, z] = [at[0][lane], at[1][lane], at[2][lane]];
+                    let brick = x / edge + nx * (y / edge + ny * (z / edge));
+                    let entry = table.get(brick as usize).copied().unwrap_or(0);
+                    let shift = entry & 3;
+                    let [i, j, k] = [(x % edge) >> shift, (y % edge) >> shift, (z % edge) >> shift];
+                    let cells = edge >> shift;
+                    let quad = (entry >> 2) as i32 + i + (cells + 1) * (j + cells * k);
+                    depth[lane] = f32::from(quads.get(quad as usize).map_or(i16::MIN, |q| q[0]));
+                    let away = (1 << shift) - 1;
+                    (at[0][lane], at[1][lane], at[2][lane]) = (x & !away, y & !away, z & !away);
+                }
+            }
+        }
+        let node = [s.to_f32(s.iload(&at[0])), s.to_f32(s.iload(&at[1])), s.to_f32(s.iload(&at[2]))];
+        (node, s.mul(s.load(&depth), s.splat(self.scale)))
     }
 
     /// Finds where the cells are stored and starts to fetch them.

@@ -12,15 +12,15 @@ use super::cells::Block;
 use super::frame::Frame;
 use super::kernel::{Seen, bare, turn_back};
 use super::sums::{LOWER, Sums, UPPER};
-use crate::geometry::lanes::{Constants, F, Lanes, Vector, dot, load, minus};
+use crate::geometry::lanes::{Constants, F, Lanes, Vector, dot, load, minus, splat};
 use crate::geometry::simd::{LANES, Simd};
 
 /// Half the diagonal of a unit cube.
 const HALF_DIAGONAL: f32 = 0.866_026;
 
-/// How far along the gradient nodes are looked for, in cells of the object's grid. A near one serves where the surface
-/// bends, a far one's ball is flatter.
-const AWAY: [f32; 3] = [3.5, 9.0, 22.0];
+/// How far along the gradient nodes are looked for, in radii of what they are to prove. A near one serves where the
+/// surface bends, a far one's ball is flatter.
+const AWAY: [f32; 2] = [2.0, 6.0];
 /// The same for the nodes of single cells, which lie within a cell of the ball's nearest point.
 const OWN_AWAY: f32 = 4.0;
 /// Where cells of a group lie about its centre, in radii: what a flat ball is worth.
@@ -56,56 +56,85 @@ impl Proofs {
 /// Chooses the nodes for sixteen groups of radius `r` about the places seen.
 #[inline(always)]
 pub(super) fn proofs<S: Simd>(simd: S, frame: &Frame<'_>, seen: &Seen<S>, r: Lanes<S>) -> Proofs {
-    let (inside, sure) = ball(simd, frame, seen, r, 1.0);
-    let (outside, gone) = ball(simd, frame, seen, r, -1.0);
-    Proofs { inside, outside, sure, gone }
+    let (inner, outer) = (ball(simd, frame, seen, r, (1.0, None)), ball(simd, frame, seen, r, (-1.0, None)));
+    Proofs {
+        inside: in_tool_cells(simd, frame, &inner),
+        outside: in_tool_cells(simd, frame, &outer),
+        sure: inner.held,
+        gone: outer.held,
+    }
 }
 
-/// The best of the balls on one side (1 inside, -1 outside), and which groups it holds wholly.
+/// For each of sixteen places one ball about a node of the object's grid, all of it on one side of the surface.
+pub(super) struct Ball<S: Simd> {
+    /// Grid coordinates.
+    pub(super) centre: Vector<S>,
+    /// m; 0 proves nothing.
+    pub(super) radius: Lanes<S>,
+    /// Places whose surroundings of the radius asked for lie within.
+    pub(super) held: u16,
+}
+
 #[inline(always)]
-fn ball<S: Simd>(simd: S, frame: &Frame<'_>, seen: &Seen<S>, r: Lanes<S>, side: f32) -> ([F; 4], u16) {
+fn in_tool_cells<S: Simd>(simd: S, frame: &Frame<'_>, ball: &Ball<S>) -> [F; 4] {
     let k = Constants(simd);
-    let g = seen.gradient;
-    let per_length = k.of(side) / dot(g, g).sqrt().max(k.of(1e-3));
-    let across = r * r * k.of(0.5 * ACROSS * ACROSS);
-    let mut best = [k.of(0.0), k.of(0.0), k.of(0.0), k.of(0.0)];
-    let mut best_worth = k.of(f32::NEG_INFINITY);
-    let mut held = 0;
-    for away in AWAY {
-        let stride = per_length * k.of(away);
-        let at = [seen.at[0] + g[0] * stride, seen.at[1] + g[1] * stride, seen.at[2] + g[2] * stride];
-        let (node, depth) = nearest(simd, frame, at);
-        let radius = (k.of(side) * depth - k.of(frame.node_error)).max(k.of(0.0));
-        let d = minus(node, seen.at);
-        let distance = dot(d, d).sqrt() * k.of(frame.grid_cell);
-        held |= simd.gt_bits((radius - distance).bare(), r.bare());
-        // How far beyond the group's centre the ball reaches, less what it bends back at the group's rim.
-        let worth = radius - distance - across / distance.max(k.of(frame.grid_cell));
-        let new = [node[0], node[1], node[2], radius];
-        for i in 0..4 {
-            best[i] = worth.at_most(best_worth, best[i], new[i]);
-        }
-        best_worth = worth.max(best_worth);
-    }
-    let first = [k.of(frame.first[0]), k.of(frame.first[1]), k.of(frame.first[2])];
-    let centre = turn_back(simd, frame, minus([best[0], best[1], best[2]], first));
+    let centre = turn_back(simd, frame, minus(ball.centre, splat(simd, frame.first)));
     let scale = k.of(frame.grid_cell / frame.cell);
-    let ball = [
+    [
         (centre[0] * scale).store(),
         (centre[1] * scale).store(),
         (centre[2] * scale).store(),
-        (best[3] / k.of(frame.cell)).store(),
-    ];
-    (ball, held)
+        (ball.radius / k.of(frame.cell)).store(),
+    ]
 }
 
-/// The whole number next to a coordinate, within the grid.
+/// The best of the balls on one side (1 inside, -1 outside) for what lies within `r` of the places, one that is `known` among
+/// them.
 #[inline(always)]
-fn whole<S: Simd>(simd: S, x: Lanes<S>, nodes: u32) -> Lanes<S> {
-    // `max` returns its second operand for NaN.
-    let x = (x + Lanes::splat(simd, 0.5)).max(Lanes::splat(simd, 0.0));
-    let x = x.min(Lanes::splat(simd, nodes.max(1) as f32 - 1.0));
-    Lanes::of(simd, simd.to_f32(simd.trunc(x.bare())))
+pub(super) fn ball<S: Simd>(
+    simd: S,
+    frame: &Frame<'_>,
+    seen: &Seen<S>,
+    r: Lanes<S>,
+    (side, known): (f32, Option<Ball<S>>),
+) -> Ball<S> {
+    let k = Constants(simd);
+    let (zero, nothing) = (k.of(0.0), k.of(f32::NEG_INFINITY));
+    let g = seen.gradient;
+    let per_length = r * k.of(side / frame.grid_cell) / dot(g, g).sqrt().max(k.of(1e-3));
+    let mut best = Ball { centre: seen.at, radius: zero, held: 0 };
+    let mut best_worth = nothing;
+    if let Some(known) = known {
+        best_worth = known.radius.at_most(zero, nothing, worth(simd, frame, seen.at, r, &known).0);
+        best = known;
+    }
+    for away in AWAY {
+        let stride = per_length * k.of(away);
+        let at = [seen.at[0] + g[0] * stride, seen.at[1] + g[1] * stride, seen.at[2] + g[2] * stride];
+        let (centre, depth) = nearest(simd, frame, at);
+        let radius = (k.of(side) * depth - k.of(frame.node_error)).max(k.of(0.0));
+        let next = Ball { centre, radius, held: 0 };
+        let (worth, held) = worth(simd, frame, seen.at, r, &next);
+        best.held |= held;
+        for axis in 0..3 {
+            best.centre[axis] = worth.at_most(best_worth, best.centre[axis], next.centre[axis]);
+        }
+        best.radius = worth.at_most(best_worth, best.radius, next.radius);
+        best_worth = worth.max(best_worth);
+    }
+    best
+}
+
+/// How far beyond each place its ball reaches, less what it bends back at the rim of what lies within `r`, m; and which balls hold all
+/// of that.
+#[inline(always)]
+fn worth<S: Simd>(simd: S, frame: &Frame<'_>, at: Vector<S>, r: Lanes<S>, ball: &Ball<S>) -> (Lanes<S>, u16) {
+    let k = Constants(simd);
+    let across = r * r * k.of(0.5 * ACROSS * ACROSS);
+    let d = minus(ball.centre, at);
+    let distance = dot(d, d).sqrt() * k.of(frame.grid_cell);
+    let held = simd.gt_bits((ball.radius - distance).bare(), r.bare());
+    (ball.radius - distance - across / (distance - r * k.of(ACROSS)).max(r * k.of(0.1)), held)
 }
 
 /// Squared distance of cells from a ball's centre and the square of what it may be for them to lie within, both in
@@ -140,9 +169,16 @@ pub(super) fn in_cells<S: Simd>(simd: S, frame: &Frame<'_>, block: &Block) -> Ve
     [q[0] * step, q[1] * step, q[2] * step]
 }
 
-/// Adds the least and the most that the cells can contribute.
+/// Adds the least and the most that the cells can contribute, times `fresh`.
 #[inline(always)]
-pub(super) fn bound<S: Simd>(simd: S, frame: &Frame<'_>, block: &Block, seen: &Seen<S>, sums: &mut Sums) {
+pub(super) fn bound<S: Simd>(
+    simd: S,
+    frame: &Frame<'_>,
+    block: &Block,
+    fresh: Lanes<S>,
+    seen: &Seen<S>,
+    sums: &mut Sums,
+) {
     let k = Constants(simd);
     let (zero, one) = (k.of(0.0), k.of(1.0));
     let fraction = Lanes::load(simd, &block.fraction);
@@ -165,6 +201,7 @@ pub(super) fn bound<S: Simd>(simd: S, frame: &Frame<'_>, block: &Block, seen: &S
     let whole = k.of(frame.cell * frame.cell * frame.cell);
     let lower = (low + least - one).max(zero);
     let upper = high.min(most);
+    let whole = fresh * whole;
     sums.add(simd, LOWER, fraction.at_most(zero, zero, lower) * whole);
     sums.add(simd, UPPER, fraction.at_most(zero, zero, upper) * whole);
 }
@@ -187,15 +224,11 @@ fn own_ball<S: Simd>(simd: S, frame: &Frame<'_>, seen: &Seen<S>, side: f32) -> (
     ([way[0] * scale, way[1] * scale, way[2] * scale], radius * k.of(1.0 / frame.cell))
 }
 
-/// The node nearest to each place, and its depth.
+/// A node near each place, and its depth.
 #[inline(always)]
 fn nearest<S: Simd>(simd: S, frame: &Frame<'_>, at: Vector<S>) -> (Vector<S>, Lanes<S>) {
-    let node = [
-        whole(simd, at[0], frame.field.dims[0]),
-        whole(simd, at[1], frame.field.dims[1]),
-        whole(simd, at[2], frame.field.dims[2]),
-    ];
-    (node, Lanes::of(simd, frame.grid.node_depths(simd, bare(node))))
+    let ([x, y, z], depth) = frame.grid.node_near(simd, bare(at));
+    ([Lanes::of(simd, x), Lanes::of(simd, y), Lanes::of(simd, z)], Lanes::of(simd, depth))
 }
 
 /// Fraction of each cube on the inner side of the plane that a ball proves, `way` from the centroid to its centre: beyond it all is
@@ -222,12 +255,24 @@ pub(super) fn cut<S: Simd>(
 }
 
 /// Fraction of the unit cube about the origin with n.y >= offset, rounded down for `side` 1 and up for -1.
+#[inline(always)]
+fn beyond<S: Simd>(simd: S, n: Vector<S>, offset: Lanes<S>, side: f32) -> Lanes<S> {
+    beyond_slope(simd, n, offset, side).0
+}
+
+/// Fraction of the unit cube about the origin with n.y >= offset, and how much it falls per length of the offset.
+/// Rounded down for `side` 1 and up for -1, right in the middle for 0.
 ///
 /// With all components of n positive the part beyond is a corner's simplex less those of the cube's other corners
 /// (inclusion and exclusion). Components near 0 are raised, which moves the plane by no more than half of what was
-/// added; the offset gives way by as much.
+/// added; the offset gives way by as much. n is to be about as long as 1.
 #[inline(always)]
-fn beyond<S: Simd>(simd: S, n: Vector<S>, offset: Lanes<S>, side: f32) -> Lanes<S> {
+pub(super) fn beyond_slope<S: Simd>(
+    simd: S,
+    n: Vector<S>,
+    offset: Lanes<S>,
+    side: f32,
+) -> (Lanes<S>, Lanes<S>) {
     let k = Constants(simd);
     let zero = k.of(0.0);
     let raw = [n[0].abs(), n[1].abs(), n[2].abs()];
@@ -237,15 +282,21 @@ fn beyond<S: Simd>(simd: S, n: Vector<S>, offset: Lanes<S>, side: f32) -> Lanes<
     let offset = offset + raised * k.of(0.5 * side);
     let rest = sum * k.of(0.5) - offset;
     let rest = rest.max(zero).min(sum);
-    let volume = cubed(rest, zero) - cubed(rest - a, zero) - cubed(rest - b, zero) - cubed(rest - d, zero)
-        + cubed(rest - a - b, zero)
-        + cubed(rest - a - d, zero)
-        + cubed(rest - b - d, zero);
-    (volume / (k.of(6.0) * a * b * d)).max(zero).min(k.of(1.0))
-}
-
-#[inline(always)]
-fn cubed<S: Simd>(x: Lanes<S>, zero: Lanes<S>) -> Lanes<S> {
-    let x = x.max(zero);
-    x * x * x
+    let (mut volume, mut area) = (zero, zero);
+    for (away, sign) in [
+        (rest, k.of(1.0)),
+        (rest - a, k.of(-1.0)),
+        (rest - b, k.of(-1.0)),
+        (rest - d, k.of(-1.0)),
+        (rest - a - b, k.of(1.0)),
+        (rest - a - d, k.of(1.0)),
+        (rest - b - d, k.of(1.0)),
+    ] {
+        let x = away.max(zero);
+        let square = x * x * sign;
+        area = area + square;
+        volume = volume + square * x;
+    }
+    let all = k.of(2.0) * a * b * d;
+    ((volume / (k.of(3.0) * all)).max(zero).min(k.of(1.0)), (area / all).max(zero))
 }

@@ -75,15 +75,14 @@ pub(super) fn see_cells<S: Simd>(simd: S, frame: &Frame<'_>, block: &Block) -> S
     SeenCells { seen, half }
 }
 
-/// Adds up to sixteen cells with weight `weight` to the estimate and, if `bounded`, to the bounds; the field is read for
-/// each.
+/// Adds up to sixteen cells with their weights in the estimate and in the bounds (1, or 0 where those have them already); the
+/// field is read for each.
 #[inline(always)]
 pub(super) fn add_cells<S: Simd>(
     simd: S,
     frame: &Frame<'_>,
     block: &Block,
-    weight: f32,
-    bounded: bool,
+    (weight, fresh): (Lanes<S>, Lanes<S>),
     sums: &mut Sums,
 ) {
     let k = Constants(simd);
@@ -91,23 +90,20 @@ pub(super) fn add_cells<S: Simd>(
     let SeenCells { seen, half } = see_cells(simd, frame, block);
     let fraction = Lanes::load(simd, &block.fraction);
     let whole = frame.cell * frame.cell * frame.cell;
-    if bounded {
-        bound(simd, frame, block, &seen, sums);
-    }
-    if weight <= 0.0 {
-        sums.block(simd);
-        return;
+    if simd.gt_bits(fresh.bare(), zero.bare()) != 0 {
+        bound(simd, frame, block, fresh, &seen, sums);
     }
     // A ramp, and its slope where it is neither 0 nor 1.
     let ramp = k.of(0.5) + k.of(0.5) * seen.depth / half;
     let inside = ramp.max(zero).min(one);
     let slope = (ramp - inside).abs().at_most(zero, k.of(0.5) / half, zero);
-    if simd.gt_bits((inside * fraction).bare(), zero.bare()) == 0 {
+    let used = fraction * weight;
+    if simd.gt_bits((inside * used).bare(), zero.bare()) == 0 {
         sums.block(simd);
         return;
     }
-    deepest(simd, frame, &seen, inside * fraction, sums);
-    contribute(simd, frame, &seen, fraction * k.of(whole * weight), (inside, slope), sums);
+    deepest(simd, frame, &seen, inside * used, sums);
+    contribute(simd, frame, &seen, used * k.of(whole), (inside, slope), sums);
 }
 
 /// Adds what sixteen volumes (m^3) contribute of which `inside` is inside; `slope` = d(inside)/d(depth), 1/m.

@@ -300,7 +300,7 @@ fn search<S: Simd>(
         for i in 0..LANES / WIDTH {
             nodes[i] = node_at(tree, taken[i]);
         }
-        let columns = sixteen(frame, nodes);
+        let columns = sixteen(nodes);
         let depth = node_depth(simd, frame, &columns).store();
         // Nearest last, so that they are taken first.
         let mut waiting = [(f32::NEG_INFINITY, 0u8); LANES];
@@ -343,6 +343,13 @@ fn search<S: Simd>(
                 Child::Group(first, cells) => {
                     near.work += cells;
                     group(simd, tree, frame, (first, cells), &mut near, &mut reached);
+                }
+                // What is nearest lies on the surface; a box only matters where the object may lie within the tool.
+                Child::Box => {
+                    near.inside |= depth[usize::from(lane)] > frame.error;
+                    if bound - frame.error <= 0.0 {
+                        near.least = near.least.min(bound - frame.error);
+                    }
                 }
                 _ => {
                     near.cut = true;

@@ -6,7 +6,6 @@ use super::frame::Frame;
 use super::kernel::{Seen, place};
 use super::model::SphereTree;
 use super::sums::{LOWER, Sums, UPPER};
-use super::tree::GROUP;
 use crate::geometry::lanes::{Constants, F, Lanes, load, splat};
 use crate::geometry::simd::{LANES, Simd, prefetch};
 
@@ -22,6 +21,7 @@ pub(super) struct Groups {
     first: [u32; LANES],
     count: [u32; LANES],
     certain: [bool; LANES],
+    rest: Rest,
 }
 
 /// A node of the hierarchy that stands for cells, lane by lane of what was seen.
@@ -53,6 +53,7 @@ impl Groups {
             first: [0; LANES],
             count: [0; LANES],
             certain: [true; LANES],
+            rest: Rest::new(),
         }
     }
 
@@ -137,7 +138,7 @@ impl Groups {
     /// Adds the cells of group `i`.
     #[inline(always)]
     fn open<S: Simd>(
-        &self,
+        &mut self,
         simd: S,
         tree: &SphereTree,
         frame: &Frame<'_>,
@@ -149,7 +150,7 @@ impl Groups {
         let volume = frame.cell * frame.cell * frame.cell;
         let gradient = [self.gradient[0][i], self.gradient[1][i], self.gradient[2][i]];
         let bounded = !self.certain[i];
-        let mut rest = Rest::new();
+        let fresh = if bounded { 1.0 } else { 0.0 };
         let (mut left, mut index) = (self.count[i] as usize, self.first[i] as usize);
         while left > 0 {
             let Some(block) = unpack(&tree.cells, index, left) else { break };
@@ -176,36 +177,44 @@ impl Groups {
                 let inside = sure * k.of(volume * self.weight[i]);
                 contribute(simd, frame, &seen, inside, (k.of(1.0), zero), sums);
             }
-            rest.take(simd, &block, simd.gt_bits(open.bare(), zero.bare()));
+            self.rest.take(simd, &block, simd.gt_bits(open.bare(), zero.bare()), (self.weight[i], fresh));
+            if self.rest.len >= LANES {
+                self.rest.add(simd, frame, sums);
+            }
             left = left.saturating_sub(LANES);
             index += 1;
         }
-        let mut from = 0;
-        while from < rest.len {
-            if let Some(block) = rest.block(from) {
-                add_cells(simd, frame, &block, self.weight[i], bounded, sums);
-            }
-            from += LANES;
+    }
+
+    /// Adds the cells that still wait.
+    #[inline(always)]
+    pub(super) fn finish<S: Simd>(&mut self, simd: S, frame: &Frame<'_>, sums: &mut Sums) {
+        if self.rest.len > 0 {
+            self.rest.add(simd, frame, sums);
         }
     }
 }
 
-/// Cells of one group that the balls left open, close together.
+/// Room for cells that wait: fewer than sixteen, and sixteen more.
+const WAITING: usize = 2 * LANES;
+
+/// Cells that the balls left open, close together, with their weights in the estimate and in the bounds.
 struct Rest {
     len: usize,
-    columns: [[f32; GROUP + LANES]; 8],
+    columns: [[f32; WAITING]; 10],
 }
 
 impl Rest {
     fn new() -> Self {
-        Self { len: 0, columns: [[0.0; GROUP + LANES]; 8] }
+        Self { len: 0, columns: [[0.0; WAITING]; 10] }
     }
 
     #[inline(always)]
-    fn take<S: Simd>(&mut self, simd: S, block: &Block, bits: u16) {
+    fn take<S: Simd>(&mut self, simd: S, block: &Block, bits: u16, (weight, fresh): (f32, f32)) {
         let [x, y, z] = &block.at;
         let [u, v, w] = &block.offset;
-        let from = [x, y, z, u, v, w, &block.fraction, &block.doubt];
+        let (weight, fresh) = ([weight; LANES], [fresh; LANES]);
+        let from = [x, y, z, u, v, w, &block.fraction, &block.doubt, &weight, &fresh];
         for (column, from) in self.columns.iter_mut().zip(from) {
             if let Some(out) = column.get_mut(self.len..).and_then(<[f32]>::first_chunk_mut) {
                 Lanes::load(simd, from).compress(bits, out);
@@ -214,16 +223,18 @@ impl Rest {
         self.len += bits.count_ones() as usize;
     }
 
-    /// Sixteen of them; nothing in the places past the last.
+    /// Adds the first sixteen of them; places past the last hold nothing.
     #[inline(always)]
-    fn block(&self, from: usize) -> Option<Block> {
-        let [x, y, z, u, v, w, fraction, doubt] = &self.columns;
-        let at = |column: &[f32; GROUP + LANES]| column.get(from..)?.first_chunk().copied();
-        Some(Block {
-            at: [at(x)?, at(y)?, at(z)?],
-            offset: [at(u)?, at(v)?, at(w)?],
-            fraction: at(fraction)?,
-            doubt: at(doubt)?,
-        })
+    fn add<S: Simd>(&mut self, simd: S, frame: &Frame<'_>, sums: &mut Sums) {
+        let mut taken = [[0.0; LANES]; 10];
+        for (out, column) in taken.iter_mut().zip(&mut self.columns) {
+            let [first, second] = column.as_chunks_mut::<LANES>().0 else { return };
+            (*out, *first, *second) = (*first, *second, [0.0; LANES]);
+        }
+        self.len = self.len.saturating_sub(LANES);
+        let [x, y, z, u, v, w, fraction, doubt, weight, fresh] = taken;
+        let block = Block { at: [x, y, z], offset: [u, v, w], fraction, doubt };
+        let k = Constants(simd);
+        add_cells(simd, frame, &block, (k.at(&weight), k.at(&fresh)), sums);
     }
 }

@@ -6,69 +6,68 @@ use super::tree::{Node, WIDTH};
 use crate::geometry::lanes::{Constants, F, Lanes, load};
 use crate::geometry::simd::{LANES, Simd};
 
-/// Nodes are replaced by their children until their depth is this many radii, where one normal for all that is below
-/// is good enough; from one radius on the two are blended.
-const DEEP_NODE: f32 = 1.5;
-
 /// The children of four nodes side by side.
 pub(super) struct Sixteen {
     pub(super) r: F,
+    pub(super) flat: F,
+    pub(super) rank: F,
     pub(super) spread: F,
     pub(super) volume: F,
-    /// Depth from which one normal is good enough, m.
-    pub(super) deep: F,
     place: [F; 3],
 }
 
 /// Lanes `WIDTH * i..` are the children of node i.
 #[inline(always)]
-pub(super) fn sixteen(frame: &Frame<'_>, nodes: [&Node; LANES / WIDTH]) -> Sixteen {
-    let none = [0.0; LANES];
-    let mut out = Sixteen { r: none, spread: none, volume: none, deep: none, place: [none; 3] };
-    for i in 0..LANES / WIDTH {
-        for k in 0..WIDTH {
-            let lane = WIDTH * i + k;
-            let r = nodes[i].r[k];
-            out.r[lane] = r;
-            out.spread[lane] = nodes[i].spread[k];
-            out.volume[lane] = nodes[i].volume[k];
-            // Groups have one normal for all that is inside: they close when that is certain.
-            let deep = r + frame.error;
-            let flat = DEEP_NODE * r;
-            out.deep[lane] = if nodes[i].is_group(k) || flat < deep { deep } else { flat };
-            out.place[0][lane] = nodes[i].x[k];
-            out.place[1][lane] = nodes[i].y[k];
-            out.place[2][lane] = nodes[i].z[k];
+pub(super) fn sixteen(nodes: [&Node; LANES / WIDTH]) -> Sixteen {
+    let row = |of: fn(&Node) -> [f32; WIDTH]| -> F {
+        let mut out = [0.0; LANES];
+        for (chunk, node) in out.as_chunks_mut::<WIDTH>().0.iter_mut().zip(nodes) {
+            *chunk = of(node);
         }
+        out
+    };
+    Sixteen {
+        r: row(|n| n.r),
+        flat: row(|n| n.flat),
+        rank: row(Node::rank),
+        spread: row(|n| n.spread),
+        volume: row(|n| n.volume),
+        place: [row(|n| n.x), row(|n| n.y), row(|n| n.z)],
     }
-    out
+}
+
+/// Depth from which one normal is good enough for what is below a node: for leaves, when it is certain that all is inside.
+#[inline(always)]
+pub(super) fn deep<S: Simd>(simd: S, frame: &Frame<'_>, nodes: &Sixteen) -> Lanes<S> {
+    let k = Constants(simd);
+    k.at(&nodes.flat).max(k.at(&nodes.r) + k.of(frame.error))
 }
 
 /// Looks sixteen nodes up.
 #[inline(always)]
 pub(super) fn see_nodes<S: Simd>(simd: S, frame: &Frame<'_>, nodes: &Sixteen) -> Seen<S> {
     let p = load(simd, &nodes.place);
-    read(simd, frame, place(simd, &frame.to_grid, &frame.origin, p))
+    read(simd, frame, place(simd, &frame.to_grid, &frame.first, p))
 }
 
 /// Depth of sixteen nodes only.
 #[inline(always)]
 pub(super) fn node_depth<S: Simd>(simd: S, frame: &Frame<'_>, nodes: &Sixteen) -> Lanes<S> {
     let p = load(simd, &nodes.place);
-    read_depth(simd, frame, place(simd, &frame.to_grid, &frame.origin, p))
+    read_depth(simd, frame, place(simd, &frame.to_grid, &frame.first, p))
 }
 
-/// How much a node's opening can change, m^3: its volume, less the clearer it lies inside or outside.
+/// How much a node's opening can change, m^3: its volume, less the clearer it lies inside or outside, and less where the
+/// plane through its box is known.
 #[inline(always)]
 pub(super) fn stake<S: Simd>(simd: S, frame: &Frame<'_>, nodes: &Sixteen, depth: Lanes<S>) -> Lanes<S> {
     let (zero, one) = (Lanes::splat(simd, 0.0), Lanes::splat(simd, 1.0));
-    let r = Lanes::load(simd, &nodes.r);
-    let deep = Lanes::load(simd, &nodes.deep);
-    let far = r + Lanes::splat(simd, frame.error);
+    let deep = deep(simd, frame, nodes);
+    let far = Lanes::load(simd, &nodes.r) + Lanes::splat(simd, frame.error);
     // `at_most` takes the first where depth <= 0.
     let left = depth.at_most(zero, (far + depth) / far, (deep - depth) / deep);
     // Empty slots have a negative radius and no volume.
-    left.max(zero).min(one) * Lanes::load(simd, &nodes.volume)
+    left.max(zero).min(one) * (Lanes::load(simd, &nodes.volume) * Lanes::load(simd, &nodes.rank))
 }
 
 /// Fraction of a ball of radius `spread` whose centre is `depth` deep under a plane, and its derivative.

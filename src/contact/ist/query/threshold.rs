@@ -6,6 +6,7 @@
 //! threshold, like the stakes, is continuous in the pose. Stakes fall down the hierarchy, so that each bin is complete
 //! when those above it are empty, and no node is looked at that the answer does not open. Cells are not looked at here.
 
+use super::boxes::{BOUND_WORK, BOX_WORK, FINER_STAKE, FINER_WORK, SHUT_WORK};
 use super::frame::Frame;
 use super::model::SphereTree;
 use super::nodes::{node_depth, sixteen, stake};
@@ -22,6 +23,8 @@ const BINS: usize = 512;
 const AHEAD: usize = 4;
 /// Room for nodes that wait. What would not fit counts as closed, and so does all with a lower stake.
 const ROOM: usize = 4096;
+/// More nodes that the surface crosses with each one that is opened.
+const MORE_CUT: f32 = 1.5;
 /// No node.
 const END: u16 = u16::MAX;
 /// Nodes looked at together.
@@ -147,7 +150,7 @@ fn search<S: Simd>(simd: S, tree: &SphereTree, frame: &Frame<'_>, units: u32) ->
                     None => from += 1,
                 }
             }
-            let columns = sixteen(frame, nodes);
+            let columns = sixteen(nodes);
             let depth = node_depth(simd, frame, &columns);
             let own = Lanes::load(simd, &above).min(stake(simd, frame, &columns, depth));
             let mut bits = simd.gt_bits(own.bare(), simd.splat(0.0));
@@ -161,10 +164,14 @@ fn search<S: Simd>(simd: S, tree: &SphereTree, frame: &Frame<'_>, units: u32) ->
                     // Its children are looked at here and in the answer.
                     Child::Node(node) => {
                         prefetch(node_at(tree, node));
-                        queue.count(at, 2.0 * WIDTH as f32);
+                        queue.count(at, 2.0 * WIDTH as f32 + MORE_CUT * (BOUND_WORK + SHUT_WORK) as f32);
                         queue.push(at as usize, node, own[lane]);
                     }
                     Child::Group(_, cells) => queue.count(at, cells as f32),
+                    Child::Box => {
+                        queue.count(at, BOX_WORK as f32);
+                        queue.count(place(own[lane] * FINER_STAKE, top), FINER_WORK as f32);
+                    }
                     Child::Empty => {}
                 }
             }

@@ -12,18 +12,19 @@
 //! pressed h deep is pushed back with k A h. It is the paper's k V n per sphere (section 5.1) with the object's normal
 //! at each cell in place of the sphere's.
 
+use super::boxes::{Boxes, Cut, FINER_STAKE, FINEST_WORK};
 use super::cells::{contribute, deepest};
 use super::frame::Frame;
 use super::groups::{Group, Groups};
 use super::kernel::{smooth, store};
 use super::model::{Solid, SphereTree};
-use super::nodes::{cap, see_nodes, sixteen, stake};
-use super::sums::{SLACK, Sums};
+use super::nodes::{deep, see_nodes, sixteen, stake};
+use super::sums::{LOWER, SLACK, Sums, UPPER};
 use super::threshold::threshold;
 use super::tree::{Child, Node, WIDTH};
 use super::{distance, respond};
 use crate::contact::{Bounds, Budget, Contact, Deadline, Query, QueryState};
-use crate::geometry::lanes::{Constants, F};
+use crate::geometry::lanes::{Constants, F, Lanes};
 use crate::geometry::simd::{LANES, Simd, dispatch, level, prefetch};
 use crate::geometry::{Point, Twist};
 
@@ -98,8 +99,9 @@ pub(crate) fn query(
         separation = Some(found);
     }
     let mut work = separation.as_ref().map_or(0, |s| s.work);
-    // Unlimited stays so, and of a limited one something is left.
-    let units = budget.units.saturating_sub(work).max(u32::from(budget.units > 0));
+    // What the search left over of its share is not handed on: it changes with the pose by leaps, and forces would with it.
+    let share = if separation.is_some() { budget.units / distance::SHARE } else { 0 };
+    let units = (budget.units - share).max(u32::from(budget.units > 0));
     let found = traverse(tree, &frame, units, budget.deadline);
     work += found.work;
     let sums = &found.sums;
@@ -193,7 +195,7 @@ fn open<S: Simd>(
     let (zero, one) = (k.of(0.0), k.of(1.0));
     let mut limit = limit;
     let mut found = Found { sums: Sums::new(), work: 0, complete: true, deadline_hit: false };
-    let mut groups = Groups::new();
+    let (mut groups, mut boxes) = (Groups::new(), Boxes::new());
     let root = Waiting { node: 0, stake: f32::INFINITY, weight: 1.0, certain: false };
     let mut stack = [root; STACK];
     let mut top = usize::from(!tree.nodes.is_empty());
@@ -217,16 +219,18 @@ fn open<S: Simd>(
         // Without room for all children nothing more is opened.
         let least = if top + LANES <= STACK { limit } else { f32::INFINITY };
         let mut nodes = [&NOTHING; TOGETHER];
-        let (mut from_stake, mut from_weight, mut from_certain) = ([0.0; LANES], [0.0; LANES], 0u16);
+        let (mut from_stake, mut from_weight, mut fresh) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+        let mut from_certain = 0u16;
         for i in 0..TOGETHER {
             nodes[i] = node_at(tree, taken[i].node);
             for lane in WIDTH * i..WIDTH * (i + 1) {
                 from_stake[lane] = taken[i].stake;
                 from_weight[lane] = taken[i].weight;
+                fresh[lane] = if taken[i].certain { 0.0 } else { 1.0 };
             }
             from_certain |= u16::from(taken[i].certain) * (0xf << (WIDTH * i));
         }
-        let columns = sixteen(frame, nodes);
+        let columns = sixteen(nodes);
         let seen = see_nodes(simd, frame, &columns);
         let (depth, r) = (seen.depth, k.at(&columns.r));
         let own = k.at(&from_stake).min(stake(simd, frame, &columns, depth));
@@ -239,50 +243,75 @@ fn open<S: Simd>(
         if there & simd.gt_bits(own.bare(), zero.bare()) & !wanted != 0 {
             found.complete = false;
         }
-        let alone = smooth(simd, (depth - r) / (k.at(&columns.deep) - r));
+        let alone = smooth(simd, (depth - r) / (deep(simd, frame, &columns) - r));
         let full = if least > 0.0 { smooth(simd, own / k.of(least) - one) } else { one };
         if wanted & simd.gt_bits(one.bare(), full.bare()) != 0 {
             found.complete = false;
         }
         let below = own.at_most(k.of(least), zero, weight * (one - alone) * full);
+        let finer = if least > 0.0 { smooth(simd, own * k.of(FINER_STAKE / least) - one) } else { one };
         let error = k.of(frame.error);
         let inside = simd.gt_bits((depth - error).bare(), r.bare());
         let outside = simd.gt_bits((zero - depth - error).bare(), r.bare());
         let decided = from_certain | inside | outside;
         let opened = wanted & (simd.gt_bits(below.bare(), zero.bare()) | !(inside | from_certain));
 
-        // Bounds: what is inside counts on both sides, what is cut and stays closed on one.
-        let mut whole = there & inside & !from_certain;
-        let mut open = there & !decided & !opened;
-        while whole | open != 0 {
-            let lane = (whole | open).trailing_zeros() as usize & (LANES - 1);
-            let v = f64::from(columns.volume[lane]);
-            found.sums.lower += if whole >> lane & 1 != 0 { v } else { 0.0 };
-            found.sums.upper += v;
-            whole &= !(1 << lane);
-            open &= !(1 << lane);
+        // Bounds: what is inside counts on both sides; of what is cut and stays closed the box is asked.
+        if there & inside & !from_certain != 0 {
+            let whole = (depth - error).at_most(r, zero, k.at(&columns.volume) * k.at(&fresh));
+            sums_of(simd, &mut found.sums, whole);
         }
+        let closed = there & !decided & !opened;
 
-        let weights = weight - below;
-        if simd.gt_bits(weights.bare(), zero.bare()) != 0 {
-            let (part, slope) = cap(simd, depth, k.at(&columns.spread));
-            let volume = k.at(&columns.volume) * weights;
-            if simd.gt_bits((part * volume).bare(), zero.bare()) != 0 {
-                deepest(simd, frame, &seen, part * volume, &mut found.sums);
-                contribute(simd, frame, &seen, volume, (part, slope), &mut found.sums);
-            }
+        let volume = k.at(&columns.volume);
+        let deep_enough = volume * weight * alone;
+        if simd.gt_bits(deep_enough.bare(), zero.bare()) != 0 {
+            deepest(simd, frame, &seen, deep_enough, &mut found.sums);
+            contribute(simd, frame, &seen, deep_enough, (one, zero), &mut found.sums);
         }
-        if opened == 0 {
+        // What a budget keeps closed; no place of a node is deeper than its centre and radius.
+        let shut = weight * (one - alone) * (one - full);
+        let felt = simd.gt_bits(((depth + r) * shut * volume).bare(), zero.bare());
+        if opened | closed | felt == 0 {
             continue;
         }
-        let (own, below, deep) = (own.store(), below.store(), depth.store());
+        let (own, below, finer, depths) = (own.store(), below.store(), finer.store(), depth.store());
+        let shut = shut.store();
         let (at, gradient) = (store(seen.at), store(seen.gradient));
-        let mut left = opened;
+        let of = |v: &[F; 3], lane: usize| [v[0][lane], v[1][lane], v[2][lane]];
+        let mut left = opened | closed | felt;
         while left != 0 {
             let lane = left.trailing_zeros() as usize & (LANES - 1);
             left &= left - 1;
             let certain = decided >> lane & 1 != 0;
-            match nodes[lane / WIDTH].child(lane % WIDTH) {
+            let (parent, slot) = (nodes[lane / WIDTH], lane % WIDTH);
+            let is_open = opened >> lane & 1 != 0;
+            let child = parent.child(slot);
+            let cut = is_open && child == Child::Box;
+            if cut || (closed | felt) >> lane & 1 != 0 {
+                if boxes.is_full() {
+                    found.work += boxes.add(simd, frame, finest(limit, found.work), &mut found.sums);
+                }
+                found.complete &= !cut || finer[lane] >= 1.0;
+                let (middle, half) = parent.bounds(slot, frame.cell);
+                boxes.push(&Cut {
+                    at: of(&at, lane),
+                    gradient: of(&gradient, lane),
+                    r: columns.r[lane],
+                    spread: columns.spread[lane],
+                    volume: columns.volume[lane],
+                    middle,
+                    half,
+                    weight: if cut { below[lane] } else { 0.0 },
+                    shut: if felt >> lane & 1 != 0 { shut[lane] } else { 0.0 },
+                    fresh: if certain || (is_open && !cut) { 0.0 } else { 1.0 },
+                    finer: if cut { finer[lane] } else { 0.0 },
+                });
+            }
+            if !is_open {
+                continue;
+            }
+            match child {
                 Child::Node(node) => {
                     prefetch(node_at(tree, node));
                     stack[top & (STACK - 1)] =
@@ -293,28 +322,44 @@ fn open<S: Simd>(
                     if groups.is_full() {
                         found.work += groups.add(simd, tree, frame, &mut found.sums);
                     }
-                    let of = |v: &[F; 3]| [v[0][lane], v[1][lane], v[2][lane]];
                     let group = Group {
                         cells: (first, count),
                         weight: below[lane],
                         certain,
-                        at: of(&at),
-                        depth: deep[lane],
-                        gradient: of(&gradient),
+                        at: of(&at, lane),
+                        depth: depths[lane],
+                        gradient: of(&gradient, lane),
                         r: columns.r[lane],
                         volume: columns.volume[lane],
                     };
                     groups.push(tree, &group);
                 }
-                Child::Empty => {}
+                Child::Box | Child::Empty => {}
             }
         }
+    }
+    if !boxes.is_empty() {
+        found.work += boxes.add(simd, frame, finest(limit, found.work), &mut found.sums);
     }
     if !groups.is_empty() {
         found.work += groups.add(simd, tree, frame, &mut found.sums);
     }
+    groups.finish(simd, frame, &mut found.sums);
     found.sums.flush(simd);
     found
+}
+
+/// Whether the bounds of boxes go down to the last level.
+fn finest(limit: f32, work: u32) -> bool {
+    limit <= 0.0 && work <= FINEST_WORK
+}
+
+/// Adds volumes to both bounds.
+#[inline(always)]
+fn sums_of<S: Simd>(simd: S, sums: &mut Sums, volume: Lanes<S>) {
+    sums.add(simd, LOWER, volume);
+    sums.add(simd, UPPER, volume);
+    sums.block(simd);
 }
 
 /// Stands in for nodes that are not there.

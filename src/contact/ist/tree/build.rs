@@ -1,6 +1,6 @@
 //! Building the hierarchy top down, in parallel below the first levels, with the same result every time.
 
-use super::{CellBlock, CellStore, EMPTY, FULL, LEAF, Node, WIDTH, gas, steps_log};
+use super::{CellBlock, CellStore, DEEP_NODE, EMPTY, FULL, LEAF, Node, SOLID, WIDTH, gas, steps_log};
 use crate::contact::ist::packing::Packing;
 use crate::contact::ist::parts::Part;
 use crate::geometry::field::Field;
@@ -8,18 +8,25 @@ use crate::geometry::simd::LANES;
 use crate::geometry::{Point, Vec3};
 use rayon::prelude::*;
 
-/// How a set of spheres is divided among the children of a node.
+mod boxes;
+
+/// How the children of a node are divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Split {
-    /// Batch neural gas, with the median where it leaves a cluster empty or takes over three quarters.
+    /// Cells by planes of their grid, so that what is solid throughout becomes boxes.
     #[default]
+    Boxes,
+    /// Spheres by batch neural gas, with the median where it leaves a cluster empty or takes over three quarters.
     NeuralGas,
-    /// Medians along the longest side of the box.
+    /// Spheres by medians along the longest side of the box.
     Median,
 }
 
 /// Most cells of a group: two blocks.
 pub const GROUP: usize = 2 * LANES;
+
+/// Longest side of a solid box that is no longer divided, cells.
+pub const BLOCK_EDGE: u32 = 4;
 
 /// Sets of spheres with so many cells are divided by their cells, so that groups are full.
 const BY_CELLS: usize = 2048;
@@ -34,8 +41,10 @@ const NOTHING: u32 = u32::MAX;
 #[derive(Default)]
 struct Sub {
     nodes: Vec<Node>,
-    /// Parts in order, each group filled up to whole blocks.
+    /// Parts in order, each group filled up to whole blocks; none for a solid box.
     cells: Vec<u32>,
+    /// A leaf without cells.
+    solid: bool,
 }
 
 /// What the recursion reads.
@@ -43,7 +52,6 @@ struct Input<'a> {
     packing: &'a Packing,
     parts: &'a [Part],
     split: Split,
-    origin: Point,
     /// Edge of a cell, m.
     cell: f64,
     log: u32,
@@ -68,9 +76,17 @@ pub(crate) fn build(
         [0, 1, 2].map(|a| (node[a] as f32 * steps + off[a]) as u16)
     };
     let stored = parts.par_iter().map(stored).collect();
-    let input = Input { packing, parts, split, origin: field.origin, cell: field.cell, log, stored };
-    let mut ids: Vec<u32> = (0..packing.spheres.len() as u32).collect();
-    let mut sub = input.spheres(&mut ids);
+    let input = Input { packing, parts, split, cell: field.cell, log, stored };
+    let mut sub = match split {
+        Split::Boxes => {
+            let mut cells: Vec<u32> = (0..parts.len() as u32).collect();
+            boxes::build(&input, &mut cells)
+        }
+        _ => {
+            let mut ids: Vec<u32> = (0..packing.spheres.len() as u32).collect();
+            input.spheres(&mut ids)
+        }
+    };
     sub.nodes.shrink_to_fit();
     let blocks = sub.cells.par_chunks(LANES).map(|c| input.block(c)).collect();
     let len = sub.cells.iter().filter(|c| **c != NOTHING).count();
@@ -94,11 +110,12 @@ impl Input<'_> {
         let sizes = self.divide(ids);
         let below = |part: &mut [u32]| if part.is_empty() { Sub::default() } else { self.spheres(part) };
         let parts = pieces(ids, sizes);
-        self.join(if total > PARALLEL {
+        let subs: Vec<Sub> = if total > PARALLEL {
             parts.into_par_iter().map(below).collect()
         } else {
             parts.into_iter().map(below).collect()
-        })
+        };
+        self.join(with_cells(subs))
     }
 
     /// The subtree over cells, all groups full but the last of each set.
@@ -110,28 +127,33 @@ impl Input<'_> {
             if part.len() > GROUP {
                 return self.cells(part);
             }
-            // Each block by itself is compact too.
-            halve(part, LANES, &place);
-            let mut cells = part.to_vec();
-            cells.resize(part.len().next_multiple_of(LANES), NOTHING);
-            Sub { nodes: Vec::new(), cells }
+            self.group(part)
         };
-        self.join(parts.into_iter().map(below).collect())
+        self.join(with_cells(parts.into_iter().map(below).collect()))
     }
 
-    /// One node over its children's subtrees.
-    fn join(&self, below: Vec<Sub>) -> Sub {
+    /// A leaf of cells, each block of them compact by itself.
+    fn group(&self, part: &mut [u32]) -> Sub {
+        halve(part, LANES, &|i| self.stored[i as usize].map(f32::from));
+        let mut cells = part.to_vec();
+        cells.resize(part.len().next_multiple_of(LANES), NOTHING);
+        Sub { cells, ..Sub::default() }
+    }
+
+    /// One node over its children's subtrees, each with all the cells that it stands for.
+    fn join(&self, below: Vec<(Sub, Vec<u32>)>) -> Sub {
         let mut node = Node::EMPTY;
-        let mut out = Sub { nodes: vec![Node::EMPTY], cells: Vec::new() };
-        for (i, sub) in below.into_iter().enumerate() {
-            if sub.cells.is_empty() {
+        let mut out = Sub { nodes: vec![Node::EMPTY], ..Sub::default() };
+        for (i, (sub, all)) in below.into_iter().enumerate() {
+            if all.is_empty() {
                 continue;
             }
-            let count = self.describe(&mut node, i, &sub.cells);
+            let count = self.describe(&mut node, i, &all);
             let first = (out.cells.len() / LANES) as u32;
             if sub.nodes.is_empty() {
-                node.child[i] = LEAF | first;
-                node.cells[i] = count;
+                node.child[i] = if sub.solid { SOLID } else { LEAF | first };
+                node.cells[i] = if sub.solid { 0 } else { count as u8 };
+                node.flat[i] = node.r[i];
             } else {
                 let root = out.nodes.len() as u32;
                 node.child[i] = root;
@@ -181,14 +203,19 @@ impl Input<'_> {
             moment += position(c) * fraction(c);
             count += 1;
         }
-        let middle = self.origin + moment / total.max(f64::MIN_POSITIVE) * self.cell;
+        let middle = moment / total.max(f64::MIN_POSITIVE) * self.cell;
         let rounded = [middle.x as f32, middle.y as f32, middle.z as f32];
-        let centre = (Point::from(rounded.map(f64::from)) - self.origin) / self.cell;
+        let centre = Vec3::from(rounded.map(f64::from)) / self.cell;
         let (mut reach, mut second) = (0.0f64, 0.0);
-        let half = 1u32 << (self.log - 1);
+        let (mut low, mut high) = ([u32::MAX; 3], [0; 3]);
         for c in there() {
-            let cube = self.stored[c as usize].map(|q| f64::from((u32::from(q) + half) >> self.log));
-            reach = reach.max((Vec3::from(cube) - centre).norm_squared());
+            let cube = self.cube(c);
+            for axis in 0..3 {
+                low[axis] = low[axis].min(cube[axis]);
+                high[axis] = high[axis].max(cube[axis] + 1);
+            }
+            let cube = Vec3::from(cube.map(f64::from));
+            reach = reach.max((cube - centre).norm_squared());
             let f = fraction(c);
             let own = if f < 1.0 { f.cbrt().powi(2) } else { 1.0 };
             second += f * ((position(c) - centre).norm_squared() + 0.25 * own);
@@ -201,7 +228,22 @@ impl Input<'_> {
         let spread = (second / total.max(f64::MIN_POSITIVE) * 5.0 / 3.0).sqrt() * self.cell;
         node.spread[i] = (spread as f32).clamp(0.05 * node.r[i], node.r[i]);
         node.volume[i] = (total * self.cell.powi(3)) as f32;
+        // The grid has at most 1,023 nodes a side.
+        let mut all = 1.0;
+        for axis in 0..3 {
+            let side = high[axis].saturating_sub(low[axis]);
+            (node.low[axis][i], node.sides[axis][i]) = (low[axis] as u16, side as u16);
+            all *= f64::from(side);
+        }
+        node.flat[i] = DEEP_NODE * node.r[i];
+        node.solid[i] = all <= total;
         count
+    }
+
+    /// The place of a cell's cube in the grid.
+    fn cube(&self, c: u32) -> [u32; 3] {
+        let half = 1u32 << (self.log - 1);
+        self.stored[c as usize].map(|q| (u32::from(q) + half) >> self.log)
     }
 
     fn block(&self, cells: &[u32]) -> CellBlock {
@@ -219,10 +261,20 @@ impl Input<'_> {
     }
 }
 
+/// Subtrees that store all their cells.
+fn with_cells(subs: Vec<Sub>) -> Vec<(Sub, Vec<u32>)> {
+    subs.into_iter()
+        .map(|sub| {
+            let cells = sub.cells.clone();
+            (sub, cells)
+        })
+        .collect()
+}
+
 /// A node whose nodes and cells lie further on.
 fn shifted(mut n: Node, nodes: u32, blocks: u32) -> Node {
     for c in &mut n.child {
-        if *c != EMPTY {
+        if *c != EMPTY && *c != SOLID {
             *c += if *c & LEAF == 0 { nodes } else { blocks };
         }
     }
