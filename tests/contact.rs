@@ -15,6 +15,8 @@ mod law;
 mod manifold;
 #[path = "contact/proxy.rs"]
 mod proxy;
+#[path = "contact/roles.rs"]
+mod roles;
 
 use hapticd::contact::vps::{Density, OrientedPoint, PointShell, ShellError, ShellParams};
 use hapticd::contact::{

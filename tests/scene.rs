@@ -2,13 +2,13 @@
 //! scene files.
 
 use hapticd::contact::{self, Budget, Friction, Material, ObjectShape, Query, QueryState, ToolShape};
-use hapticd::geometry::field::build::{FieldParams, Progress, Resolution, Silent};
-use hapticd::geometry::{Pose, TriMesh, Twist, Vec3, shapes};
+use hapticd::geometry::field::build::{FieldError, FieldParams, Progress, Resolution, Silent};
+use hapticd::geometry::{Point, Pose, TriMesh, Twist, Vec3, shapes};
 use hapticd::scene::cache::{Cache, CacheNote};
 use hapticd::scene::compile::{CompileError, Compiler};
 use hapticd::scene::file;
 use hapticd::scene::model::{
-    Edit, GeometrySpec, Limits, Method, ObjectPatch, ObjectSpec, Ref, Scene, SourceMesh, ToolSpec,
+    Edit, GeometrySpec, Limits, Method, ObjectPatch, ObjectSpec, Ref, Scene, Shell, SourceMesh, ToolSpec,
 };
 use hapticd::scene::snapshot::Snapshot;
 use proptest::prelude::*;
@@ -26,7 +26,12 @@ fn coarse(cells: u32) -> FieldParams {
 }
 
 fn geometry(mesh: TriMesh, cells: u32) -> Edit {
-    let spec = GeometrySpec { mesh: SourceMesh::new(mesh, "generated"), params: coarse(cells), method: None };
+    let spec = GeometrySpec {
+        mesh: SourceMesh::new(mesh, "generated"),
+        params: coarse(cells),
+        method: None,
+        hold_thin: false,
+    };
     Edit::AddGeometry { name: None, spec, persistent: false }
 }
 
@@ -42,6 +47,7 @@ fn object(geometry: impl Into<Ref>, material: impl Into<Ref>, x: f64) -> Edit {
         scale: Vec3::repeat(1.0),
         params: None,
         method: None,
+        shell: Shell::Auto,
         moving: false,
     };
     Edit::AddObject { name: None, spec, persistent: false }
@@ -63,6 +69,7 @@ fn field(snapshot: &Snapshot, i: usize) -> &Arc<hapticd::geometry::field::Field>
     match &snapshot.objects[i].shape {
         ObjectShape::Field(field) => field,
         ObjectShape::Solid(solid) => &solid.field,
+        ObjectShape::Sampled(sampled) => sampled.field(),
     }
 }
 
@@ -125,6 +132,7 @@ fn edit(scene: &Scene, step: &Step) -> Edit {
                 scale: Vec3::repeat(1.0),
                 params: None,
                 method: None,
+                shell: Shell::Auto,
                 moving,
             };
             Edit::AddObject { name: None, spec, persistent }
@@ -347,7 +355,7 @@ fn estimate(scene: &Scene) -> (u64, u64) {
 
 /// One object of a mesh.
 fn alone(mesh: TriMesh, params: FieldParams) -> Scene {
-    let spec = GeometrySpec { mesh: SourceMesh::new(mesh, "m"), params, method: None };
+    let spec = GeometrySpec { mesh: SourceMesh::new(mesh, "m"), params, method: None, hold_thin: false };
     let edits = [
         material(),
         Edit::AddGeometry { name: None, spec, persistent: false },
@@ -523,6 +531,122 @@ fn each_object_is_asked_by_its_own_method() {
     let (ball, _) = mixed.apply(1, &[ball]).unwrap();
     let snapshot = compiler.compile(&ball, &Silent).unwrap();
     assert!(snapshot.objects.iter().all(|o| matches!(o.shape, ObjectShape::Field(_))));
+}
+
+/// The example in the documentation.
+#[test]
+fn the_documented_scene_file_is_one() {
+    let page = include_str!("../docs/scenes.md");
+    let (_, rest) = page.split_once("```toml scene\n").expect("an example");
+    let (text, _) = rest.split_once("```").expect("its end");
+    let file = file::SceneFile::parse("docs/scenes.md", text, Path::new("")).expect("it reads");
+    let (scene, applied) = file.apply(&Scene::default()).expect("it holds");
+    assert_eq!((scene.objects().len(), file.motions(&applied).len()), (1 + 1 + 6 + 1, 1));
+    let (snapshot, report) = Compiler::new(1 << 30).compile_reported(&scene, &Silent).expect("it compiles");
+    let of = |name: &str| {
+        let id = scene.find_object(&name.into()).expect("it is there");
+        snapshot.objects.iter().find(|o| o.id == id).expect("it is felt")
+    };
+    assert!(matches!(of("pin[2,1,0]").shape, ObjectShape::Sampled(_)));
+    assert!(of("sheet").shape.field().cell <= 0.0004, "{}", of("sheet").shape.field().cell);
+    assert!(report.warnings.is_empty(), "{report:?}");
+}
+
+/// Points are the tool's, or the object's where it is told so or is much the smaller body.
+#[test]
+fn the_body_with_the_finer_parts_is_sampled() {
+    let (scene, ids) = boxes(2);
+    let scene = with_tool(&scene, 2000);
+    let compiler = Compiler::new(1 << 30);
+    let told = |scene: &Scene, id: u32, shell: Shell| {
+        scene.apply(1, &[patch(id, ObjectPatch { shell: Some(shell), ..Default::default() })]).unwrap().0
+    };
+    let sampled = |s: &Snapshot| -> Vec<bool> {
+        s.objects.iter().map(|o| matches!(o.shape, ObjectShape::Sampled(_))).collect()
+    };
+    // Tool and objects are of one size: the tool's points.
+    assert_eq!(sampled(&compiler.compile(&scene, &Silent).unwrap()), [false, false]);
+
+    let mixed = told(&scene, ids[1], Shell::Object);
+    assert_ne!(mixed.object(ids[1]).unwrap().incarnation, scene.object(ids[1]).unwrap().incarnation);
+    let (snapshot, report) = compiler.compile_reported(&mixed, &Silent).unwrap();
+    assert_eq!(sampled(&snapshot), [false, true]);
+    // The same mesh, sampled for the tool already; its field as the tool's has other cells.
+    assert_eq!(report.built, 1, "the tool's field: {report:?}");
+    assert!(estimate(&mixed).0 > estimate(&scene).0, "it counts under the cap");
+    // Nothing is built again, and the answers to the same press are alike.
+    let (again, report) = compiler.compile_reported(&mixed, &Silent).unwrap();
+    assert_eq!((report.built, sampled(&again)), (0, vec![false, true]));
+    let ask = |id: u32| {
+        let object = snapshot.objects.iter().find(|o| o.id == id).expect("a box");
+        let pose = object.pose * Pose::translation(0.0, 0.0, 0.035);
+        let query = Query {
+            tool: &snapshot.tool.shape,
+            tool_pose: &pose,
+            tool_twist: &Twist::ZERO,
+            object: &object.shape,
+            object_pose: &object.pose,
+            object_twist: &Twist::ZERO,
+            material: &object.material,
+        };
+        contact::query(&query, Budget::UNLIMITED, &mut QueryState::default()).wrench.force
+    };
+    let (a, b) = (ask(ids[0]), ask(ids[1]));
+    assert!(a.z > 1.0 && (a - b).norm() < 0.05 * a.norm(), "{a:?} {b:?}");
+
+    // An object of a fifth of the tool's size has a twenty-fifth of its surface.
+    let small = |shell| {
+        let scale = Some(Vec3::repeat(0.2));
+        let change = ObjectPatch { scale, shell: Some(shell), ..Default::default() };
+        scene.apply(1, &[patch(ids[0], change)]).unwrap().0
+    };
+    assert_eq!(sampled(&compiler.compile(&small(Shell::Auto), &Silent).unwrap()), [true, false]);
+    assert_eq!(sampled(&compiler.compile(&small(Shell::Tool), &Silent).unwrap()), [false, false]);
+    // Spheres and balls have no such roles.
+    let spheres = with_spheres(&mixed, 300);
+    assert_eq!(sampled(&compiler.compile(&spheres, &Silent).unwrap()), [false, false]);
+    let ball = Edit::SetTool { tool: ToolSpec::Sphere { radius: 0.005, offset: Pose::identity() } };
+    let (ball, _) = mixed.apply(1, &[ball]).unwrap();
+    assert_eq!(sampled(&compiler.compile(&ball, &Silent).unwrap()), [false, false]);
+}
+
+/// A plate of half a cell: said by default; where it must hold, held by smaller cells, or refused.
+#[test]
+fn thin_walls_are_held_where_the_geometry_asks_for_it() {
+    let plate = |thick: f64, hold_thin: bool| {
+        let mesh = SourceMesh::new(shapes::cuboid(Vec3::new(0.04, 0.04, thick)), "plate");
+        let params = FieldParams { resolution: Resolution::Cell(0.001), padding: 3 };
+        let spec = GeometrySpec { mesh, params, method: None, hold_thin };
+        let edits = [
+            material(),
+            Edit::AddGeometry { name: None, spec, persistent: false },
+            object(Ref::New(1), Ref::New(0), 0.0),
+        ];
+        Scene::default().apply(1, &edits).unwrap().0
+    };
+    let compile = |scene: &Scene, cap: u64| Compiler::new(cap).compile_reported(scene, &Silent);
+    let (snapshot, report) = compile(&plate(0.0005, false), 1 << 30).unwrap();
+    assert_eq!(snapshot.objects[0].shape.field().cell, 0.001);
+    assert!(report.warnings[0].1.contains("thinnest wall spans 0.50 cells"), "{report:?}");
+
+    let (snapshot, report) = compile(&plate(0.0005, true), 1 << 30).unwrap();
+    let field = snapshot.objects[0].shape.field();
+    assert!(field.cell <= 0.00025 && field.cell > 0.0002 && report.warnings.is_empty(), "{report:?}");
+    assert!(field.depth(&Point::origin()) > 0.4 * 0.00025);
+    // Its report counts what was built, not what was asked for.
+    assert!(report.bytes >= field.bytes(), "{report:?}");
+    // A thick one is left as it is.
+    let (snapshot, _) = compile(&plate(0.005, true), 1 << 30).unwrap();
+    assert_eq!(snapshot.objects[0].shape.field().cell, 0.001);
+
+    // As much memory as the field that was asked for needs, and a little more.
+    let (needed, _) = estimate(&plate(0.0005, true));
+    let e = compile(&plate(0.0005, true), needed + 1000).unwrap_err();
+    let CompileError::Field { error: FieldError::TooThin { bytes, limit, .. }, .. } = &e else {
+        panic!("{e}")
+    };
+    assert!(*limit <= 1000 && bytes > limit, "{e}");
+    assert!(e.to_string().contains("plate"), "{e}");
 }
 
 /// What the servo keeps for a tool of spheres beyond fields and spheres stands in the report and under the cap.

@@ -19,7 +19,7 @@ use crate::geometry::{Pose, Vec3, shapes};
 use crate::protocol::messages::RtNote;
 use crate::scene::compile::Compiler;
 use crate::scene::model::{
-    Edit, Friction, GeometrySpec, Limits, Material, ObjectSpec, Scene, SourceMesh, ToolSpec,
+    Edit, Friction, GeometrySpec, Limits, Material, ObjectSpec, Scene, Shell, SourceMesh, ToolSpec,
 };
 use crate::scene::snapshot::Snapshot;
 use crate::servo::handle::{ServoConfig, channel};
@@ -250,6 +250,7 @@ fn reference_scene() -> Option<Snapshot> {
         mesh: SourceMesh::new(mesh, "calibration"),
         params: FieldParams { resolution: Resolution::Longest(cells), ..FieldParams::default() },
         method: None,
+        hold_thin: false,
     };
     let geometry = |name: &str, spec| Edit::AddGeometry { name: Some(name.into()), spec, persistent: false };
     let material =
@@ -267,6 +268,7 @@ fn reference_scene() -> Option<Snapshot> {
                 scale: Vec3::repeat(1.0),
                 params: None,
                 method: None,
+                shell: Shell::Auto,
                 moving: false,
             },
             persistent: false,

@@ -6,6 +6,7 @@
 pub mod effect;
 pub mod ist;
 pub mod kept;
+pub mod roles;
 pub mod share;
 pub mod sphere;
 pub mod stiffness;
@@ -67,6 +68,8 @@ pub enum ObjectShape {
     Field(Arc<Field>),
     /// A field with the surface that it was built from, for exact distances and bounds on volumes.
     Solid(Arc<ist::Solid>),
+    /// The object's points, asked against the tool's field.
+    Sampled(Arc<roles::Sampled>),
 }
 
 impl ObjectShape {
@@ -75,6 +78,7 @@ impl ObjectShape {
         match self {
             Self::Field(field) => field,
             Self::Solid(solid) => &solid.field,
+            Self::Sampled(sampled) => sampled.field(),
         }
     }
 }
@@ -140,7 +144,7 @@ pub struct ContactPoint {
     pub depth: f64,
     /// Surface area that the point stands for, m^2.
     pub area: f64,
-    /// Index of the point in the tool's shell: stable from tick to tick.
+    /// Index of the point in the shell that was asked (the tool's, or the object's): stable from tick to tick.
     pub id: u32,
 }
 
@@ -269,6 +273,15 @@ impl Contact {
         }
     }
 
+    /// The same with the positive part of its stiffness alone, where turning counts as moving at a lever of `length` m.
+    /// Real-time safe.
+    fn with_positive_stiffness(self, length: f64) -> Self {
+        if !self.touching {
+            return self;
+        }
+        Self { stiffness: stiffness::positive_part(&self.stiffness, length.max(1e-6)), ..self }
+    }
+
     /// True when the hand is to feel this contact: it touches, or has a wrench already. What a method shows before the
     /// surfaces meet, for want of resolution, it lets fade with the distance, with the stiffness that comes of it.
     /// Real-time safe.
@@ -289,20 +302,35 @@ pub fn query(q: &Query<'_>, budget: Budget<'_>, state: &mut QueryState) -> Conta
     if !sound {
         return Contact { complete: false, ..Contact::none(None) };
     }
+    match q.object {
+        ObjectShape::Sampled(sampled) => sampled.query(q, budget, state),
+        _ => followed(q, budget, state),
+    }
+}
+
+fn followed(q: &Query<'_>, budget: Budget<'_>, state: &mut QueryState) -> Contact {
     let mut contact = answer(q, budget, state);
     state.kept.keep(q, budget, &mut contact);
     contact
 }
 
 fn answer(q: &Query<'_>, budget: Budget<'_>, state: &mut QueryState) -> Contact {
+    let points = |shell: &vps::PointShell, field, state: &mut _| {
+        let contact = vps::query(q, shell, field, budget, state);
+        contact.with_positive_stiffness(shell.bound_radius)
+    };
     match (q.tool, q.object) {
         (ToolShape::Sphere { radius }, object) => sphere::query(q, *radius, object.field()),
-        (ToolShape::Both(shell, _), ObjectShape::Field(field)) => vps::query(q, shell, field, budget, state),
-        (ToolShape::Shell(shell), object) => vps::query(q, shell, object.field(), budget, state),
+        (ToolShape::Both(shell, _), object @ (ObjectShape::Field(_) | ObjectShape::Sampled(_))) => {
+            points(shell, object.field(), state)
+        }
+        (ToolShape::Shell(shell), object) => points(shell, object.field(), state),
         (ToolShape::Spheres(tree) | ToolShape::Both(_, tree), ObjectShape::Solid(solid)) => {
             ist::query(q, tree, solid, budget, state)
         }
         // A sphere tree needs the object's surface too: scenes pair it with solids only.
-        (ToolShape::Spheres(_), ObjectShape::Field(_)) => Contact { complete: false, ..Contact::none(None) },
+        (ToolShape::Spheres(_), ObjectShape::Field(_) | ObjectShape::Sampled(_)) => {
+            Contact { complete: false, ..Contact::none(None) }
+        }
     }
 }

@@ -14,13 +14,15 @@
     )
 )]
 
+use crate::geometry::simd::{Simd, dispatch, level};
 use nalgebra::{Matrix3, Matrix6, Rotation3, Vector6};
 
 /// Sweeps of cyclic Jacobi; a 6x6 matrix converges to f64 precision in five or six.
 const SWEEPS: usize = 10;
 
-/// Squared elements beside the diagonal that count as none, relative to the matrix's.
-const NEARLY: f64 = 1e-24;
+/// Squared elements beside the diagonal that count as none, relative to the matrix's: what they leave is a hundredth of the
+/// rounding of the single-precision sums that stiffnesses are made of.
+const NEARLY: f64 = 1e-20;
 
 /// All pairs of six indices, in five rounds of three that share none: such rotations do not touch each other's elements,
 /// so that the CPU works on three at a time (Golub and Van Loan, Matrix Computations, section 8.5.7).
@@ -59,6 +61,15 @@ impl Columns {
 /// Eigenvalues and eigenvectors (columns) of a symmetric matrix by cyclic Jacobi rotations, until the squared elements
 /// beside the diagonal sum to less than `small` times those of the matrix.
 fn eigen(symmetric: &Matrix6<f64>, small: f64) -> (Vector6<f64>, Matrix6<f64>) {
+    let mut out = (Vector6::zeros(), Matrix6::zeros());
+    let to = &mut out;
+    dispatch!(level(), jacobi(symmetric: &Matrix6<f64>, small: f64, to: &mut (Vector6<f64>, Matrix6<f64>)));
+    out
+}
+
+/// Plain arithmetic without a sum whose order could change: compiled for wider registers it gives the same bits.
+#[inline(always)]
+fn jacobi<S: Simd>(_: S, symmetric: &Matrix6<f64>, small: f64, to: &mut (Vector6<f64>, Matrix6<f64>)) {
     let (mut a, mut v) = (Columns::of(symmetric), Columns::of(&Matrix6::identity()));
     let scale: f64 = symmetric.iter().map(|x| x * x).sum();
     for _ in 0..SWEEPS {
@@ -77,7 +88,7 @@ fn eigen(symmetric: &Matrix6<f64>, small: f64) -> (Vector6<f64>, Matrix6<f64>) {
         round::<3>(&mut a, &mut v);
         round::<4>(&mut a, &mut v);
     }
-    (Vector6::from_fn(|i, _| a.0[i][i]), v.matrix())
+    *to = (Vector6::from_fn(|i, _| a.0[i][i]), v.matrix());
 }
 
 /// The three rotations of a round, whose pairs are known when it is compiled.

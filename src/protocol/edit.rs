@@ -204,6 +204,18 @@ pub struct FrictionJson {
     pub viscous: f64,
 }
 
+/// Which body of tool and object is sampled where contact is by Voxmap-PointShell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShellName {
+    /// The object where it is much the smaller one, else the tool.
+    Auto,
+    /// The tool.
+    Tool,
+    /// The object.
+    Object,
+}
+
 /// One change of the scene. In a transaction `op` names it; as a request of its own the method does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", deny_unknown_fields)]
@@ -257,6 +269,9 @@ pub enum Edit {
         /// Fineness of its distance field; the daemon's default when absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resolution: Option<Resolution>,
+        /// Takes smaller cells where its walls or gaps need them, or refuses the object that brings it in.
+        #[serde(default)]
+        hold_thin: bool,
         /// True keeps the mesh when its session ends.
         #[serde(default)]
         persistent: bool,
@@ -294,6 +309,9 @@ pub enum Edit {
         /// How contact is computed; the tool's method when absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         method: Option<MethodName>,
+        /// Which body is sampled.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shell: Option<ShellName>,
     },
     /// Changes an object; what is absent stays.
     #[serde(rename = "object.update")]
@@ -318,6 +336,9 @@ pub enum Edit {
         /// New method of contact.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         method: Option<MethodName>,
+        /// Which body is sampled.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shell: Option<ShellName>,
         /// Whether a motion stream may move it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         moving: Option<bool>,

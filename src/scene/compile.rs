@@ -5,21 +5,24 @@
 
 mod key;
 mod memory;
+mod sampled;
 mod store;
 #[cfg(test)]
 mod tests;
 mod thin;
 
 use super::cache::{Cache, CacheNote, Source};
-use super::model::{GeometryDef, Method, Object, Scene, ToolDef, ToolGeometry};
+use super::model::{GeometryDef, Method, Object, Scene, SourceMesh, ToolDef, ToolGeometry};
 use super::snapshot::{Snapshot, SnapshotObject, Tool};
 use crate::contact::ist::{IstParams, Solid};
+use crate::contact::roles::Sampled;
 use crate::contact::vps::{PointShell, ShellParams};
 use crate::contact::{Material, ObjectShape, ToolShape};
 use crate::geometry::Vec3;
+use crate::geometry::field::Field;
 use crate::geometry::field::build::{FieldError, FieldParams, Progress};
 use key::{GeometryKey, ToolKey};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Built, Store};
@@ -56,6 +59,24 @@ pub enum CompileError {
     /// The tool could not be sampled.
     #[error("tool ({label}): {cause}")]
     Tool {
+        /// Where its mesh came from.
+        label: String,
+        /// Cause.
+        cause: String,
+    },
+    /// The tool's field, which the points of objects ask, could not be built.
+    #[error("tool ({label}): {error}")]
+    ToolField {
+        /// Where its mesh came from.
+        label: String,
+        /// Cause.
+        error: FieldError,
+    },
+    /// An object could not be sampled.
+    #[error("geometry {id} ({label}) as points: {cause}")]
+    Points {
+        /// Geometry identifier.
+        id: u32,
         /// Where its mesh came from.
         label: String,
         /// Cause.
@@ -134,15 +155,15 @@ impl Compiler {
     ) -> Result<(Snapshot, CompileReport), CompileError> {
         let mut report = CompileReport::default();
         let wanted = wanted(scene);
-        let tools = tools(scene);
-        let keys: Vec<ToolKey> = tools.iter().filter_map(ToolKey::of).collect();
-        let _reserved = self.reserve(scene, &wanted, &keys)?;
+        let (tools, sampled) = (tools(scene), sampled_objects(scene));
+        let shapes = tools.iter().chain(sampled.values().map(|(_, points)| points));
+        let keys: BTreeSet<ToolKey> = shapes.filter_map(ToolKey::of).collect();
+        let reserved = self.reserve(scene, &wanted, &keys)?;
 
         let missing = wanted.keys().filter(|k| !self.store().has(k)).count() as u64;
         let mut at = 0;
         let mut built = BTreeMap::new();
         for (key, want) in &wanted {
-            let def = want.def;
             let found = self.store().get(key);
             let one = match found {
                 Some(one) => {
@@ -152,12 +173,10 @@ impl Compiler {
                 None => {
                     let part = Part { whole: progress, at, of: missing.max(at + 1) };
                     at += 1;
-                    let made = Built::new(want, &self.disk, &part, &mut report.cache_notes);
+                    let made = Built::new(want, &self.disk, &reserved, &part, &mut report.cache_notes);
                     let (one, source) = made.map_err(|error| match error {
                         FieldError::Cancelled => CompileError::Cancelled,
-                        error => {
-                            CompileError::Field { id: def.meta.id, label: def.mesh.label.clone(), error }
-                        }
+                        error => want.failed(error),
                     })?;
                     match source {
                         Source::Built => report.built += 1,
@@ -166,21 +185,26 @@ impl Compiler {
                     self.store().put(key.clone(), Arc::new(one))
                 }
             };
-            report.warnings.extend(one.fine.note(&def.mesh.label).map(|text| (def.meta.id, text)));
+            if let (Some(id), Some(text)) = (want.id, one.fine.note(&want.mesh.label)) {
+                report.warnings.push((id, text));
+            }
             built.insert(key.clone(), one);
         }
         report.cache_notes.dedup();
         if progress.cancelled() {
             return Err(CompileError::Cancelled);
         }
-        let tool = self.tool(scene.tool(), tools, progress, &mut report)?;
+        let (tool, points) = self.shapes(scene.tool(), tools, &sampled, progress, &mut report)?;
         let mut solids = BTreeMap::new();
         for (key, want) in wanted.iter().filter(|(_, want)| want.solid) {
             let solid = built.get(key).and_then(|b| b.solid(want, progress));
             solids.insert(key.clone(), solid.ok_or(CompileError::Cancelled)?);
         }
-        let objects = assemble(scene, &built, &solids);
+        let tool_field =
+            sampled::tool_field(scene).and_then(|(key, _)| built.get(&key).map(|b| b.field.clone()));
+        let objects = assemble(scene, &Parts { built: &built, solids: &solids, points: &points, tool_field });
         report.bytes = scene.mesh_bytes() + built.values().map(|b| b.bytes()).sum::<u64>();
+        report.bytes += points.values().map(|p| p.memory_bytes() as u64).sum::<u64>();
         report.bytes += match &tool.shape {
             ToolShape::Sphere { .. } => 0,
             ToolShape::Shell(shell) => shell.memory_bytes() as u64,
@@ -197,37 +221,68 @@ impl Compiler {
         Ok((snapshot, report))
     }
 
-    fn tool(
+    /// The tool, and the points of the objects that are sampled, by what they are made of.
+    fn shapes(
         &self,
         def: &ToolDef,
         made_of: Vec<ToolGeometry>,
+        sampled: &SampledObjects<'_>,
         progress: &dyn Progress,
         report: &mut CompileReport,
-    ) -> Result<Arc<Tool>, CompileError> {
-        let (mut shapes, mut keyed) = (Vec::new(), Vec::new());
+    ) -> Result<(Arc<Tool>, BTreeMap<ToolKey, Arc<PointShell>>), CompileError> {
+        let (mut shapes, mut keyed) = (Vec::new(), BTreeMap::new());
         for geometry in made_of {
-            let key = ToolKey::of(&geometry);
-            let found = key.as_ref().and_then(|key| self.store().shape(key));
-            let shape = match found {
-                Some(shape) => {
-                    report.reused += 1;
-                    shape
-                }
-                None => {
-                    let (shape, source) = make(&geometry, &self.disk, progress, &mut report.cache_notes)?;
-                    report.cache_notes.dedup();
-                    match source {
-                        _ if key.is_none() => {}
-                        Source::Built => report.built += 1,
-                        Source::Disk => report.loaded += 1,
-                    }
-                    shape
-                }
-            };
-            keyed.extend(key.map(|key| (key, shape.clone())));
-            shapes.push(shape);
+            shapes.push(self.shape(&geometry, &mut keyed, progress, report)?);
         }
-        self.store().keep_shapes(keyed);
+        let mut points = BTreeMap::new();
+        for (def, geometry) in sampled.values() {
+            let shape = self.shape(geometry, &mut keyed, progress, report).map_err(|e| match e {
+                CompileError::Tool { label, cause } => CompileError::Points { id: def.meta.id, label, cause },
+                e => e,
+            })?;
+            if let (Some(key), Some(shell)) = (ToolKey::of(geometry), sampled::shell_of(&shape)) {
+                points.insert(key, shell.clone());
+            }
+        }
+        self.store().keep_shapes(keyed.into_iter().collect());
+        Ok((self.tool(def, shapes), points))
+    }
+
+    /// Finds a shape among those `made` or kept, or makes it.
+    fn shape(
+        &self,
+        geometry: &ToolGeometry,
+        made: &mut BTreeMap<ToolKey, ToolShape>,
+        progress: &dyn Progress,
+        report: &mut CompileReport,
+    ) -> Result<ToolShape, CompileError> {
+        let Some(key) = ToolKey::of(geometry) else {
+            return make(geometry, &self.disk, progress, &mut report.cache_notes).map(|(shape, _)| shape);
+        };
+        if let Some(shape) = made.get(&key) {
+            return Ok(shape.clone());
+        }
+        let found = self.store().shape(&key);
+        let shape = match found {
+            Some(shape) => {
+                report.reused += 1;
+                shape
+            }
+            None => {
+                let (shape, source) = make(geometry, &self.disk, progress, &mut report.cache_notes)?;
+                report.cache_notes.dedup();
+                match source {
+                    Source::Built => report.built += 1,
+                    Source::Disk => report.loaded += 1,
+                }
+                shape
+            }
+        };
+        made.insert(key, shape.clone());
+        Ok(shape)
+    }
+
+    fn tool(&self, def: &ToolDef, mut shapes: Vec<ToolShape>) -> Arc<Tool> {
         let shape = match (shapes.pop(), shapes.pop()) {
             (Some(ToolShape::Spheres(tree)), Some(ToolShape::Shell(shell)))
             | (Some(ToolShape::Shell(shell)), Some(ToolShape::Spheres(tree))) => ToolShape::Both(shell, tree),
@@ -241,7 +296,7 @@ impl Compiler {
             ToolShape::Both(shell, tree) => shell.bound_radius.max(tree.bound_radius),
         };
         let tool = Tool { shape, offset: def.offset, bound_radius, incarnation: def.incarnation };
-        Ok(self.store().share_tool(tool))
+        self.store().share_tool(tool)
     }
 }
 
@@ -250,26 +305,59 @@ type Wanted<'a> = BTreeMap<GeometryKey, Want<'a>>;
 
 /// A field to build.
 struct Want<'a> {
-    def: &'a GeometryDef,
+    /// Its geometry; `None` for the tool's field.
+    id: Option<u32>,
+    mesh: &'a SourceMesh,
     scale: Vec3,
     params: FieldParams,
     /// Its surface is asked too.
     solid: bool,
+    /// Thin walls must be in the field.
+    hold: bool,
+}
+
+impl<'a> Want<'a> {
+    fn of(def: &'a GeometryDef, object: &Object) -> Self {
+        Self {
+            id: Some(def.meta.id),
+            mesh: &def.mesh,
+            scale: object.scale,
+            params: object.params.unwrap_or(def.params),
+            solid: false,
+            hold: def.hold_thin,
+        }
+    }
+
+    fn failed(&self, error: FieldError) -> CompileError {
+        let label = self.mesh.label.clone();
+        match self.id {
+            Some(id) => CompileError::Field { id, label, error },
+            None => CompileError::ToolField { label, error },
+        }
+    }
+}
+
+/// Objects that are sampled, by identifier: their geometry, and what they are made of.
+type SampledObjects<'a> = BTreeMap<u32, (&'a GeometryDef, ToolGeometry)>;
+
+fn sampled_objects(scene: &Scene) -> SampledObjects<'_> {
+    let sampled = |o: &Object| {
+        let def = scene.geometry(o.geometry)?;
+        Some((o.meta.id, (def, sampled::points_of(scene, def, o)?)))
+    };
+    scene.objects().filter_map(sampled).collect()
 }
 
 fn wanted(scene: &Scene) -> Wanted<'_> {
     let mut all = Wanted::new();
     for o in scene.objects() {
         let Some(def) = scene.geometry(o.geometry) else { continue };
-        let want = Want {
-            def,
-            scale: o.scale,
-            params: o.params.unwrap_or(def.params),
-            solid: method(scene, def, o) == Some(Method::Ist),
-        };
-        let key = GeometryKey::of(def, &want.scale, &want.params);
-        let solid = want.solid;
-        all.entry(key).or_insert(want).solid |= solid;
+        let want = Want::of(def, o);
+        let solid = method(scene, def, o) == Some(Method::Ist);
+        all.entry(GeometryKey::of(&want)).or_insert(want).solid |= solid;
+    }
+    if let Some((key, want)) = sampled::tool_field(scene) {
+        all.entry(key).or_insert(want);
     }
     all
 }
@@ -316,18 +404,43 @@ fn make(
     }
 }
 
-/// The snapshot's objects, as solids where the tool's spheres ask them.
-fn assemble(
-    scene: &Scene,
-    built: &BTreeMap<GeometryKey, Arc<Built>>,
-    solids: &BTreeMap<GeometryKey, Arc<Solid>>,
-) -> Box<[SnapshotObject]> {
+/// What objects are made of.
+struct Parts<'a> {
+    built: &'a BTreeMap<GeometryKey, Arc<Built>>,
+    solids: &'a BTreeMap<GeometryKey, Arc<Solid>>,
+    points: &'a BTreeMap<ToolKey, Arc<PointShell>>,
+    tool_field: Option<Arc<Field>>,
+}
+
+impl Parts<'_> {
+    /// An object's shape: a solid where the tool's spheres ask it, points where it is sampled.
+    fn shape(&self, scene: &Scene, def: &GeometryDef, o: &Object, key: &GeometryKey) -> Option<ObjectShape> {
+        let field = &self.built.get(key)?.field;
+        if method(scene, def, o) == Some(Method::Ist)
+            && let Some(solid) = self.solids.get(key)
+        {
+            return Some(ObjectShape::Solid(solid.clone()));
+        }
+        let points = sampled::points_of(scene, def, o).and_then(|made_of| ToolKey::of(&made_of));
+        match (points.and_then(|key| self.points.get(&key)), &self.tool_field) {
+            (Some(points), Some(tool)) => Some(ObjectShape::Sampled(Arc::new(Sampled::new(
+                points.clone(),
+                tool.clone(),
+                field.clone(),
+            )))),
+            _ => Some(ObjectShape::Field(field.clone())),
+        }
+    }
+}
+
+/// The snapshot's objects.
+fn assemble(scene: &Scene, parts: &Parts<'_>) -> Box<[SnapshotObject]> {
     let mut objects: Vec<SnapshotObject> = scene
         .objects()
         .filter_map(|o| {
             let def = scene.geometry(o.geometry)?;
-            let key = GeometryKey::of(def, &o.scale, o.params.as_ref().unwrap_or(&def.params));
-            let shape = built.get(&key)?;
+            let key = GeometryKey::of(&Want::of(def, o));
+            let built = parts.built.get(&key)?;
             let m = scene.material(o.material)?.material;
             Some(SnapshotObject {
                 id: o.meta.id,
@@ -335,15 +448,10 @@ fn assemble(
                 slot: o.slot,
                 motion: o.motion,
                 pose: o.pose,
-                shape: match solids.get(&key) {
-                    Some(solid) if method(scene, def, o) == Some(Method::Ist) => {
-                        ObjectShape::Solid(solid.clone())
-                    }
-                    _ => ObjectShape::Field(shape.field.clone()),
-                },
+                shape: parts.shape(scene, def, o, &key)?,
                 material: Material { stiffness: m.stiffness * o.gain, damping: m.damping * o.gain, ..m },
-                bound_centre: shape.centre,
-                bound_radius: shape.radius,
+                bound_centre: built.centre,
+                bound_radius: built.radius,
             })
         })
         .collect();

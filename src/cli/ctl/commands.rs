@@ -106,6 +106,9 @@ pub(super) struct LoadArgs {
     /// Edge of a cell of the distance field, m
     #[arg(long, value_name = "M", value_parser = positive)]
     cell: Option<f64>,
+    /// Smaller cells where its walls or gaps need them to be felt; refuses the object where that takes too much memory
+    #[arg(long)]
+    hold_thin: bool,
 }
 
 impl LoadArgs {
@@ -130,6 +133,7 @@ impl LoadArgs {
         put(&mut m, "weld_tolerance", self.weld);
         put(&mut m, "resolution", self.resolution.map(|n| json!({"longest": n})));
         put(&mut m, "resolution", self.cell.map(|c| json!({"cell": c})));
+        put(&mut m, "hold_thin", self.hold_thin.then_some(true));
         put(&mut m, "persistent", Some(keep));
         Ok(Value::Object(m))
     }
@@ -161,6 +165,9 @@ pub(super) struct ObjectArgs {
     /// How contact with it is computed: by the tool's points or by its inner spheres; by default as the tool says
     #[arg(long, value_parser = ["vps", "ist"])]
     method: Option<String>,
+    /// Which body is sampled: the tool, the object, or (auto, the default) the object where it is much the smaller one
+    #[arg(long, value_parser = ["auto", "tool", "object"])]
+    shell: Option<String>,
 }
 
 impl ObjectArgs {
@@ -173,6 +180,7 @@ impl ObjectArgs {
         put(&mut m, "scale", self.scale.map(|s| json!(s)));
         put(&mut m, "moving", Some(self.moving));
         put(&mut m, "method", self.method.as_deref());
+        put(&mut m, "shell", self.shell.as_deref());
         put(&mut m, "persistent", Some(keep));
         Value::Object(m)
     }
@@ -217,6 +225,9 @@ pub(super) struct SetArgs {
     /// How contact with it is computed: by the tool's points or by its inner spheres
     #[arg(long, value_parser = ["vps", "ist"])]
     method: Option<String>,
+    /// Which body is sampled
+    #[arg(long, value_parser = ["auto", "tool", "object"])]
+    shell: Option<String>,
 }
 
 impl SetArgs {
@@ -228,6 +239,7 @@ impl SetArgs {
         put(&mut m, "scale", self.scale.map(|s| json!(s)));
         put(&mut m, "moving", self.moving);
         put(&mut m, "method", self.method.as_deref());
+        put(&mut m, "shell", self.shell.as_deref());
         Value::Object(m)
     }
 }

@@ -6,7 +6,9 @@ use crate::geometry::import::{Format, ImportOptions, import};
 use crate::geometry::shapes::{HoleShape, PinShape, keyed_hole, keyed_pin, write_stl};
 use crate::geometry::{Pose, TriMesh, Vec3};
 use crate::scene::compile::{CompileReport, Compiler};
-use crate::scene::model::{DAEMON, Edit, GeometrySpec, Method, ObjectSpec, Ref, Scene, SourceMesh, ToolSpec};
+use crate::scene::model::{
+    DAEMON, Edit, GeometrySpec, Method, ObjectSpec, Ref, Scene, Shell, SourceMesh, ToolSpec,
+};
 use crate::scene::snapshot::Snapshot;
 use anyhow::Context as _;
 use std::path::Path;
@@ -56,6 +58,7 @@ pub fn build(
             mesh: mesh.clone(),
             params: FieldParams { resolution: Resolution::Cell(CELL), ..FieldParams::default() },
             method: None,
+            hold_thin: false,
         },
         persistent: true,
     };
@@ -85,6 +88,7 @@ pub fn build(
                 scale: Vec3::repeat(1.0),
                 params: None,
                 method: None,
+                shell: Shell::Auto,
                 moving: false,
             },
             persistent: true,

@@ -40,7 +40,7 @@ pub(super) use near::{Pushed, place_of, pushed};
 pub use segments::{Segment, Segments};
 
 use super::{ForceLaw, Level, Normals, PointShell};
-use crate::contact::stiffness::{positive_part, rotated, symmetric};
+use crate::contact::stiffness::{rotated, symmetric};
 use crate::contact::{Bounds, Budget, Contact, ContactPoint, MAX_POINTS, Material, Query, QueryState};
 use crate::geometry::field::Field;
 use crate::geometry::simd::{LANES, SimdLevel, level};
@@ -65,7 +65,8 @@ const LATE: f64 = 256.0;
 /// Points that push with less of their pressure than this are not listed.
 const LEAST_PUSH: f64 = 0.1;
 
-/// Answers with the shell's points. Real-time safe: no allocation, no panic.
+/// Answers with the shell's points; of the stiffness the positive part is still to be taken. Real-time safe: no allocation,
+/// no panic.
 pub(crate) fn query(
     q: &Query<'_>,
     shell: &PointShell,
@@ -378,8 +379,7 @@ fn respond(
             symmetric[(3 + j, i)] += 0.5 * turn[(i, j)];
         }
     }
-    let length = shell.bound_radius.max(1e-6);
-    contact.stiffness = rotated(&positive_part(&symmetric, length), &rotation.to_rotation_matrix());
+    contact.stiffness = rotated(&symmetric, &rotation.to_rotation_matrix());
     along
 }
 

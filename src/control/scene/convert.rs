@@ -6,12 +6,12 @@ use crate::geometry::import::Unit;
 use crate::geometry::pose::Vec3;
 use crate::geometry::{Pose, field::build::FieldParams, field::build::Resolution as FieldResolution};
 use crate::protocol::edit::{
-    Edit as Wire, Factors, FrictionJson, MethodName, ObjectRef, PoseJson, Resolution, ToolJson,
+    Edit as Wire, Factors, FrictionJson, MethodName, ObjectRef, PoseJson, Resolution, ShellName, ToolJson,
 };
 use crate::protocol::rpc::{RpcError, codes};
 use crate::scene::model::{
     Edit, EditError, EditErrorKind, Friction, GeometrySpec, Material, Method, ObjectPatch, ObjectSpec, Ref,
-    Scene, SourceMesh, ToolSpec,
+    Scene, Shell, SourceMesh, ToolSpec,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -181,10 +181,10 @@ fn one(
             materials.remove(name);
             Edit::RemoveMaterial { material: Ref::Name(name.clone()) }
         }
-        Wire::MeshLoad { name, resolution, persistent, .. } => {
+        Wire::MeshLoad { name, resolution, hold_thin, persistent, .. } => {
             let mesh = mesh.ok_or_else(|| RpcError::new(codes::INTERNAL, "the mesh was not read"))?;
             let params = params(*resolution).unwrap_or_default();
-            let spec = GeometrySpec { mesh, params, method: None };
+            let spec = GeometrySpec { mesh, params, method: None, hold_thin: *hold_thin };
             Edit::AddGeometry { name: Some(name.clone()), spec, persistent: *persistent }
         }
         Wire::MeshDelete { name } => Edit::RemoveGeometry { geometry: Ref::Name(name.clone()) },
@@ -198,6 +198,7 @@ fn one(
             scale,
             resolution,
             method,
+            shell,
         } => {
             let spec = ObjectSpec {
                 geometry: Ref::Name(mesh.clone()),
@@ -206,6 +207,7 @@ fn one(
                 scale: factors(*scale),
                 params: params(*resolution),
                 method: method.map(contact_method),
+                shell: shell.map(sampled).unwrap_or_default(),
                 moving: *moving,
             };
             Edit::AddObject { name: Some(name.clone()), spec, persistent: *persistent }
@@ -218,6 +220,7 @@ fn one(
             scale,
             resolution,
             method,
+            shell,
             moving,
             persistent,
         } => {
@@ -228,6 +231,7 @@ fn one(
                 scale: scale.map(|f| Vec3::from(f.each())),
                 params: params(*resolution),
                 method: method.map(contact_method),
+                shell: shell.map(sampled),
                 moving: *moving,
                 gain: None,
                 persistent: *persistent,
@@ -257,6 +261,14 @@ fn contact_method(name: MethodName) -> Method {
     match name {
         MethodName::Vps => Method::Vps,
         MethodName::Ist => Method::Ist,
+    }
+}
+
+fn sampled(name: ShellName) -> Shell {
+    match name {
+        ShellName::Auto => Shell::Auto,
+        ShellName::Tool => Shell::Tool,
+        ShellName::Object => Shell::Object,
     }
 }
 

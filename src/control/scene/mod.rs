@@ -279,8 +279,8 @@ impl SceneService {
 pub fn may_build(edit: &Wire) -> bool {
     match edit {
         Wire::MeshLoad { .. } | Wire::ObjectCreate { .. } | Wire::ToolSet { .. } => true,
-        Wire::ObjectUpdate { mesh, scale, resolution, method, .. } => {
-            mesh.is_some() || scale.is_some() || resolution.is_some() || method.is_some()
+        Wire::ObjectUpdate { mesh, scale, resolution, method, shell, .. } => {
+            mesh.is_some() || scale.is_some() || resolution.is_some() || method.is_some() || shell.is_some()
         }
         _ => false,
     }
@@ -290,7 +290,10 @@ fn failure(e: &CompileError) -> RpcError {
     let code = match e {
         CompileError::Cancelled => codes::CANCELLED,
         CompileError::Memory { .. } => codes::LIMIT,
-        CompileError::Field { .. } | CompileError::Tool { .. } => codes::REJECTED,
+        CompileError::Field { .. }
+        | CompileError::Tool { .. }
+        | CompileError::ToolField { .. }
+        | CompileError::Points { .. } => codes::REJECTED,
     };
     RpcError::new(code, e.to_string())
 }

@@ -50,6 +50,7 @@ fn load(name: &str, cells: u32) -> Wire {
         strict: false,
         weld_tolerance: None,
         resolution: Some(Resolution::Longest(cells)),
+        hold_thin: false,
         persistent: false,
     }
 }
@@ -76,6 +77,7 @@ fn object(name: &str, moving: bool) -> Wire {
         scale: None,
         resolution: None,
         method: None,
+        shell: None,
     }
 }
 
@@ -126,6 +128,7 @@ fn whatever_fails_changes_and_publishes_nothing() {
         scale: None,
         resolution: None,
         method: None,
+        shell: None,
         moving: None,
         persistent: None,
     };

@@ -228,7 +228,7 @@ impl Spot {
         brick: [0; LANES],
         fraction: [[0.0; LANES]; 3],
         outside: [0.0; LANES],
-        per_cell: [1.0; LANES],
+        per_cell: [0.0; LANES],
         coarse: false,
     };
 }

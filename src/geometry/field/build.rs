@@ -117,11 +117,14 @@ pub enum FieldError {
         width: f64,
         /// The same in cells.
         cells: f64,
-        /// Bytes of a field that holds it.
+        /// Bytes that a field that holds it and its build take.
         bytes: u64,
         /// The limit, bytes.
         limit: u64,
     },
+    /// No cells hold it.
+    #[error("nothing lies inside the mesh, so that it cannot be felt; close its surface")]
+    Lost,
     /// A parameter makes no sense.
     #[error("{0}")]
     Parameter(String),
@@ -195,7 +198,7 @@ pub fn build(
 /// too large for that, with smaller ones. For tools that must not pass through thin sheets. Not real-time safe.
 ///
 /// # Errors
-/// As [`build`], and [`FieldError::TooThin`] where such a field may exceed `limit` bytes.
+/// As [`build`], and [`FieldError::TooThin`] where such a field and its build may take more than `limit` bytes.
 ///
 /// # Panics
 /// As [`build`].
@@ -212,16 +215,33 @@ pub fn build_holding(
         if cells >= THIN_CELLS {
             return Ok((field, report));
         }
-        // A little finer, as the width is known to single precision. Each round at least so much, so that it ends.
-        let width = cells * field.cell;
-        let cell = (width / THIN_CELLS * 0.999).min(0.9 * field.cell);
-        params.resolution = Resolution::Cell(cell);
-        let size = mesh.bounds().map(|(lo, hi)| hi - lo).ok_or(FieldError::Empty)?;
-        let bytes = needs(&size, mesh.triangles.len(), &params).field;
-        if !(cell > 0.0) || bytes > limit.min(MAX_BYTES) {
-            return Err(FieldError::TooThin { width, cells, bytes, limit });
-        }
+        params = finer(mesh, &params, &field, cells, limit)?.0;
     }
+}
+
+/// Parameters of a field with cells so small that a wall or gap of `cells` cells of `field` spans [`THIN_CELLS`] of them, and
+/// what it and its build take together.
+///
+/// # Errors
+/// [`FieldError::TooThin`] where that may be more than `limit` bytes, or the field more than [`MAX_BYTES`].
+pub fn finer(
+    mesh: &TriMesh,
+    params: &FieldParams,
+    field: &Field,
+    cells: f64,
+    limit: u64,
+) -> Result<(FieldParams, Needs), FieldError> {
+    let width = cells * field.cell;
+    // A little finer, as the width is known to single precision. Each time at least so much, so that it ends.
+    let cell = (width / THIN_CELLS * 0.999).min(0.9 * field.cell);
+    let params = FieldParams { resolution: Resolution::Cell(cell), ..*params };
+    let size = mesh.bounds().map(|(lo, hi)| hi - lo).ok_or(FieldError::Empty)?;
+    let needs = needs(&size, mesh.triangles.len(), &params);
+    let bytes = needs.field.saturating_add(needs.working);
+    if !(cell > 0.0) || needs.field > MAX_BYTES || bytes > limit {
+        return Err(FieldError::TooThin { width, cells, bytes, limit });
+    }
+    Ok((params, needs))
 }
 
 /// What the passes over the nodes read.

@@ -3,8 +3,8 @@
 use super::Want;
 use crate::contact::ist::Solid;
 use crate::geometry::Vec3;
-use crate::geometry::field::build::{self, FieldParams, Needs, Resolution};
-use crate::scene::model::{GeometryDef, SourceMesh, ToolGeometry};
+use crate::geometry::field::build::{self, Needs, Resolution};
+use crate::scene::model::{SourceMesh, ToolGeometry};
 
 /// Working memory for a point of a shell: ten candidates and their neighbourhoods, in vectors that grow.
 const SAMPLING: u64 = 8000;
@@ -25,21 +25,24 @@ pub(super) struct GeometryKey {
     scale: [u64; 3],
     /// Kind of resolution, its value's bits, padding.
     params: (u8, u64, u32),
+    hold: bool,
 }
 
 impl GeometryKey {
-    pub(super) fn of(def: &GeometryDef, scale: &Vec3, params: &FieldParams) -> Self {
+    pub(super) fn of(want: &Want<'_>) -> Self {
+        let params = &want.params;
         let (kind, value) = match params.resolution {
             Resolution::Cell(cell) => (0, cell.to_bits()),
             Resolution::Longest(n) => (1, u64::from(n)),
             Resolution::MemoryCap(bytes) => (2, bytes),
         };
-        Self { mesh: def.mesh.hash, scale: bits(scale), params: (kind, value, params.padding) }
+        let params = (kind, value, params.padding);
+        Self { mesh: want.mesh.hash, scale: bits(&want.scale), params, hold: want.hold }
     }
 }
 
-/// Everything that decides what a tool is made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Everything that decides what a tool, or a sampled object, is made of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ToolKey {
     mesh: [u8; 32],
     scale: [u64; 3],
@@ -50,7 +53,7 @@ pub(super) struct ToolKey {
 }
 
 /// What a tool is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Elements {
     Points,
     Spheres,
@@ -97,10 +100,10 @@ fn bits(scale: &Vec3) -> [u64; 3] {
 
 /// Estimate of what a field and its build take; never below it for a mesh without holes.
 pub(super) fn needs(want: &Want<'_>) -> Needs {
-    let mesh = &want.def.mesh.mesh;
+    let mesh = &want.mesh.mesh;
     let Some((lo, hi)) = mesh.bounds() else { return Needs { field: 0, working: 0 } };
     let size = (hi - lo).component_mul(&want.scale.abs());
     let needs = build::needs(&size, mesh.triangles.len(), &want.params);
     // Its scaled copy, and the bytes that the disk cache's key is made from.
-    Needs { working: needs.working.saturating_add(2 * want.def.mesh.bytes()), ..needs }
+    Needs { working: needs.working.saturating_add(2 * want.mesh.bytes()), ..needs }
 }

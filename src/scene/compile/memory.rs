@@ -1,19 +1,36 @@
 //! The memory cap: what a scene and its build take is estimated, checked and set aside before anything is built.
 
 use super::key::{self, ToolKey};
+use super::store::Memory;
 use super::{CompileError, Compiler, Wanted};
 use crate::contact::ist::Solid;
 use crate::scene::model::Scene;
+use std::cell::Cell;
+use std::collections::BTreeSet;
 
 /// Memory set aside for a build; given back when dropped.
 pub(super) struct Reserved<'a> {
     compiler: &'a Compiler,
-    bytes: u64,
+    /// What is there already and stays, bytes.
+    there: u64,
+    bytes: Cell<u64>,
 }
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        self.compiler.store().reserved -= self.bytes;
+        self.compiler.store().reserved -= self.bytes.get();
+    }
+}
+
+impl Memory for Reserved<'_> {
+    fn spare(&self) -> u64 {
+        self.compiler.cap.saturating_sub(self.there).saturating_sub(self.compiler.store().reserved)
+    }
+
+    fn take(&self, bytes: u64) {
+        self.bytes.set(self.bytes.get().saturating_add(bytes));
+        let mut store = self.compiler.store();
+        store.reserved = store.reserved.saturating_add(bytes);
     }
 }
 
@@ -24,7 +41,7 @@ impl Compiler {
         &self,
         scene: &Scene,
         wanted: &Wanted<'_>,
-        tool: &[ToolKey],
+        tool: &BTreeSet<ToolKey>,
     ) -> Result<Reserved<'_>, CompileError> {
         let mut store = self.store();
         let shapes = tool.iter().map(ToolKey::bytes).fold(0, u64::saturating_add);
@@ -41,7 +58,7 @@ impl Compiler {
             let surface = match found {
                 Some(built) if !solids || built.solid.get().is_some() => 0,
                 None if !solids => 0,
-                _ => Solid::surface_bytes_for(want.def.mesh.mesh.triangles.len()),
+                _ => Solid::surface_bytes_for(want.mesh.mesh.triangles.len()),
             };
             missing = missing.saturating_add(surface);
             let bytes = match found {
@@ -56,8 +73,8 @@ impl Compiler {
             let bytes = bytes.saturating_add(surface);
             fields = fields.saturating_add(bytes);
             if bytes > largest.0 {
-                let (id, label) = (want.def.meta.id, &want.def.mesh.label);
-                largest = (bytes, format!("geometry {id} ({label}), {bytes} bytes"));
+                let what = want.id.map_or("tool".to_owned(), |id| format!("geometry {id}"));
+                largest = (bytes, format!("{what} ({}), {bytes} bytes", want.mesh.label));
             }
         }
         let others = store.reserved;
@@ -71,6 +88,6 @@ impl Compiler {
         let room = self.cap - stays - store.reserved;
         store.shrink(room, |key| wanted.contains_key(key));
         drop(store);
-        Ok(Reserved { compiler: self, bytes })
+        Ok(Reserved { compiler: self, there: stays + (fields - missing), bytes: Cell::new(bytes) })
     }
 }

@@ -13,6 +13,14 @@ use crate::scene::snapshot::Tool;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+/// Memory beyond what was estimated.
+pub(super) trait Memory {
+    /// Bytes that are left.
+    fn spare(&self) -> u64;
+    /// Sets that many aside until the compilation ends.
+    fn take(&self, bytes: u64);
+}
+
 /// A field with what the snapshot needs to know about it.
 pub(super) struct Built {
     pub(super) field: Arc<Field>,
@@ -25,20 +33,34 @@ pub(super) struct Built {
 
 impl Built {
     /// Loads or builds the field of the scaled mesh, and a ball around it.
+    ///
+    /// # Errors
+    /// The build's; where thin walls must be held, what [`Fineness::hold`] says, also for memory that is not there.
     pub(super) fn new(
         want: &Want<'_>,
         disk: &Cache,
+        memory: &dyn Memory,
         progress: &dyn Progress,
         notes: &mut Vec<CacheNote>,
     ) -> Result<(Self, Source), FieldError> {
-        let mesh = want.def.mesh.scaled(&want.scale);
+        let mesh = want.mesh.scaled(&want.scale);
         let (lo, hi) = mesh.bounds().ok_or(FieldError::Empty)?;
         let centre = nalgebra::center(&lo, &hi);
         let radius = mesh.vertices.iter().map(|v| (v - centre).norm()).fold(0.0, f64::max);
-        let (field, report, source) = disk.field(&mesh, &want.params, progress, notes)?;
+        let (mut field, report, mut source) = disk.field(&mesh, &want.params, progress, notes)?;
+        let mut fine = Fineness::of(&mesh, &field, &report);
+        let mut params = want.params;
+        while want.hold {
+            let Some((finer, needs)) = fine.hold(&mesh, &params, &field, memory.spare())? else { break };
+            params = finer;
+            memory.take(needs.field.saturating_add(needs.working));
+            drop(field);
+            let next = disk.field(&mesh, &params, progress, notes)?;
+            (field, source) = (next.0, next.2);
+            fine = Fineness::of(&mesh, &field, &next.1);
+        }
         // Before the servo shares it: this may copy it.
         field.advise_large_pages();
-        let fine = Fineness::of(&mesh, &field, &report);
         Ok((Self { field: Arc::new(field), fine, centre, radius, solid: OnceLock::new() }, source))
     }
 
@@ -47,7 +69,7 @@ impl Built {
         if let Some(solid) = self.solid.get() {
             return Some(solid.clone());
         }
-        let mesh = want.def.mesh.scaled(&want.scale);
+        let mesh = want.mesh.scaled(&want.scale);
         let solid = Solid::new(&mesh, self.field.clone(), &|| progress.cancelled())?;
         Some(self.solid.get_or_init(|| Arc::new(solid)).clone())
     }

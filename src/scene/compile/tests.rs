@@ -1,5 +1,6 @@
 //! Unit tests of the memory cache and the keys. Whole compilations stand in `tests/scene.rs`.
 
+use super::Want;
 use super::key::GeometryKey;
 use super::store::{Built, Store};
 use super::thin::Fineness;
@@ -15,12 +16,19 @@ fn def(edge: f64, resolution: Resolution) -> GeometryDef {
         mesh: SourceMesh::new(shapes::cuboid(Vec3::repeat(edge)), "cube"),
         params: FieldParams { resolution, padding: 4 },
         method: None,
+        hold_thin: false,
     }
+}
+
+/// The key of a geometry's field so scaled.
+fn key_of(def: &GeometryDef, scale: &Vec3, params: &FieldParams) -> GeometryKey {
+    let (scale, params, hold) = (*scale, *params, def.hold_thin);
+    GeometryKey::of(&Want { id: Some(1), mesh: &def.mesh, scale, params, solid: false, hold })
 }
 
 fn key(n: u32) -> GeometryKey {
     let def = def(f64::from(n + 1), Resolution::Longest(16));
-    GeometryKey::of(&def, &Vec3::repeat(1.0), &def.params)
+    key_of(&def, &Vec3::repeat(1.0), &def.params)
 }
 
 /// A field of 1,000 bytes.
@@ -68,19 +76,20 @@ fn whatever_decides_a_field_is_in_its_key() {
     let base = def(0.1, Resolution::Longest(16));
     let padded = FieldParams { padding: 5, ..base.params };
     let keys = [
-        GeometryKey::of(&base, &one, &base.params),
-        GeometryKey::of(&base, &flat, &base.params),
-        GeometryKey::of(&base, &-one, &base.params),
-        GeometryKey::of(&base, &one, &padded),
-        GeometryKey::of(&base, &one, &FieldParams { resolution: Resolution::MemoryCap(16), padding: 4 }),
-        GeometryKey::of(&base, &one, &FieldParams { resolution: Resolution::Cell(0.01), padding: 4 }),
-        GeometryKey::of(&def(0.2, Resolution::Longest(16)), &one, &base.params),
+        key_of(&base, &one, &base.params),
+        key_of(&base, &flat, &base.params),
+        key_of(&base, &-one, &base.params),
+        key_of(&base, &one, &padded),
+        key_of(&base, &one, &FieldParams { resolution: Resolution::MemoryCap(16), padding: 4 }),
+        key_of(&base, &one, &FieldParams { resolution: Resolution::Cell(0.01), padding: 4 }),
+        key_of(&def(0.2, Resolution::Longest(16)), &one, &base.params),
+        key_of(&GeometryDef { hold_thin: true, ..base.clone() }, &one, &base.params),
     ];
     for (i, a) in keys.iter().enumerate() {
         for (j, b) in keys.iter().enumerate() {
             assert_eq!(a == b, i == j, "{i} {j}");
         }
     }
-    let again = GeometryKey::of(&def(0.1, Resolution::Longest(16)), &one, &base.params);
+    let again = key_of(&def(0.1, Resolution::Longest(16)), &one, &base.params);
     assert_eq!(keys[0], again, "identity is that of the content");
 }

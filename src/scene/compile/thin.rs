@@ -1,12 +1,12 @@
 //! What is too fine for its field, or lost in it altogether.
 //!
-//! Noted, never refused: whether a plate of half a cell has a node in it depends on how it lies in the grid, a tool of spheres asks
-//! the surface too, and a transaction of many objects should not fail for one of them.
+//! Noted, unless the geometry asks for more ([`Fineness::hold`]): whether a plate of half a cell has a node in it depends on how it lies in
+//! the grid, a tool of spheres asks the surface too, and a transaction of many objects should not fail for one of them.
 
 use crate::contact::ist::parts::closed;
 use crate::geometry::TriMesh;
 use crate::geometry::field::Field;
-use crate::geometry::field::build::{FieldReport, THIN_CELLS};
+use crate::geometry::field::build::{FieldError, FieldParams, FieldReport, Needs, THIN_CELLS, finer};
 use crate::geometry::mass::mass_properties;
 
 /// 2 volume / area in cells below which a closed body must have walls of less than four cells, the widest that a field's build
@@ -41,6 +41,24 @@ impl Fineness {
             wall = mean;
         }
         Self { wall, gap: report.narrowest_gap_cells, lost: lost(field) }
+    }
+
+    /// The finer parameters for which all of it is in the field, and what they take; `None` when it is.
+    ///
+    /// # Errors
+    /// [`FieldError::TooThin`]: more than `limit` bytes; [`FieldError::Lost`]: smaller cells would not help.
+    pub(super) fn hold(
+        &self,
+        mesh: &TriMesh,
+        params: &FieldParams,
+        field: &Field,
+        limit: u64,
+    ) -> Result<Option<(FieldParams, Needs)>, FieldError> {
+        let cells = self.wall.min(self.gap);
+        if cells < THIN_CELLS {
+            return finer(mesh, params, field, cells, limit).map(Some);
+        }
+        if self.lost { Err(FieldError::Lost) } else { Ok(None) }
     }
 
     /// What the user should know of the mesh of that name, if anything.

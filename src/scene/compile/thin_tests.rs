@@ -1,9 +1,20 @@
 use super::super::Want;
-use super::super::store::Built;
+use super::super::store::{Built, Memory};
 use crate::geometry::field::build::{FieldParams, Resolution, Silent};
 use crate::geometry::{Point, TriMesh, Vec3, shapes};
 use crate::scene::cache::Cache;
 use crate::scene::model::{GeometryDef, Meta, SourceMesh};
+
+/// So much memory is left.
+struct Left(u64);
+
+impl Memory for Left {
+    fn spare(&self) -> u64 {
+        self.0
+    }
+
+    fn take(&self, _: u64) {}
+}
 
 fn note(mesh: TriMesh, scale: [f64; 3], resolution: Resolution) -> Option<String> {
     let params = FieldParams { resolution, padding: 4 };
@@ -12,9 +23,10 @@ fn note(mesh: TriMesh, scale: [f64; 3], resolution: Resolution) -> Option<String
         mesh: SourceMesh::new(mesh, "the body"),
         params,
         method: None,
+        hold_thin: false,
     };
-    let want = Want { def: &def, scale: scale.into(), params, solid: false };
-    let (built, _) = Built::new(&want, &Cache::none(), &Silent, &mut Vec::new()).expect("builds");
+    let want = Want { id: Some(1), mesh: &def.mesh, scale: scale.into(), params, solid: false, hold: false };
+    let (built, _) = Built::new(&want, &Cache::none(), &Left(0), &Silent, &mut Vec::new()).expect("builds");
     built.fine.note("the body")
 }
 

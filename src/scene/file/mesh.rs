@@ -5,7 +5,7 @@ use crate::config::source::{SourceError, Table};
 use crate::geometry::TriMesh;
 use crate::geometry::field::build::{FieldParams, Resolution};
 use crate::geometry::import::{self, Format, ImportOptions, ImportReport};
-use crate::scene::model::{GeometrySpec, Method, SourceMesh};
+use crate::scene::model::{GeometrySpec, Method, Shell, SourceMesh};
 use std::io::Read;
 use std::path::Path;
 
@@ -28,7 +28,8 @@ pub(super) fn read(
     let scale = scale(t)?;
     crate::scene::model::check_scale(&scale).map_err(|e| t.error("scale", e.cause))?;
     let mesh = SourceMesh::new(mesh, label).rescaled(&scale);
-    Ok((GeometrySpec { mesh, params: params(t)?, method: method(t)? }, report))
+    let hold_thin = t.or("hold_thin", false)?;
+    Ok((GeometrySpec { mesh, params: params(t)?, method: method(t)?, hold_thin }, report))
 }
 
 /// `method` of meshes and objects.
@@ -36,6 +37,13 @@ pub(super) fn method(t: &Table<'_>) -> Result<Option<Method>, SourceError> {
     let Some(name) = t.opt::<String>("method")? else { return Ok(None) };
     let unknown = || t.error("method", format!("no method '{name}'; known: {}", Method::NAMES));
     Method::named(&name).ok_or_else(unknown).map(Some)
+}
+
+/// `shell` of objects.
+pub(super) fn shell(t: &Table<'_>) -> Result<Shell, SourceError> {
+    let Some(name) = t.opt::<String>("shell")? else { return Ok(Shell::Auto) };
+    let unknown = || t.error("shell", format!("no body '{name}' to be sampled; known: {}", Shell::NAMES));
+    Shell::named(&name).ok_or_else(unknown)
 }
 
 /// One of `cells`, `cell_m`, `memory_mb`; and `padding`.

@@ -40,6 +40,7 @@ pub(super) fn spec(t: &Table<'_>) -> Result<ObjectSpec, SourceError> {
         scale: scale(t)?,
         params: None,
         method: super::mesh::method(t)?,
+        shell: super::mesh::shell(t)?,
         moving: t.or("moving", false)?,
     })
 }

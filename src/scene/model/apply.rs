@@ -4,8 +4,8 @@ use super::lookup::{
     check_effect, check_material, check_pose, check_scale, fresh_name, invalid, resolve, within,
 };
 use super::{
-    DAEMON, Edit, EditError, EditErrorKind, EffectDef, GeometryDef, MaterialDef, Meta, Object, ObjectPatch,
-    ObjectSpec, Ref, Scene, SourceMesh, ToolDef, ToolGeometry, ToolSpec, lowest_free,
+    DAEMON, Edit, EditError, EditErrorKind, EffectDef, GeometryDef, GeometrySpec, MaterialDef, Meta, Object,
+    ObjectPatch, ObjectSpec, Ref, Scene, SourceMesh, ToolDef, ToolGeometry, ToolSpec, lowest_free,
 };
 use crate::contact::effect::MAX_EFFECTS;
 use crate::geometry::field::build::{FieldParams, Resolution};
@@ -65,8 +65,8 @@ impl Scene {
                 room("geometry", self.geometries.len(), self.limits.geometries)?;
                 let meta = self.meta(name, owner, *persistent)?;
                 let id = meta.id;
-                let (mesh, params, method) = (spec.mesh.clone(), spec.params, spec.method);
-                self.geometries.insert(id, GeometryDef { meta, mesh, params, method });
+                let GeometrySpec { mesh, params, method, hold_thin } = spec.clone();
+                self.geometries.insert(id, GeometryDef { meta, mesh, params, method, hold_thin });
                 self.check_mesh_bytes()?;
                 return Ok(Some(id));
             }
@@ -195,10 +195,22 @@ impl Scene {
         let meta = self.meta(name, owner, persistent)?;
         let id = meta.id;
         self.slots.objects.insert(slot);
-        let (pose, scale, params, method) = (spec.pose, spec.scale, spec.params, spec.method);
+        let &ObjectSpec { pose, scale, params, method, shell, .. } = spec;
         let gain = 1.0;
-        let object =
-            Object { meta, incarnation, slot, motion, geometry, material, pose, scale, params, method, gain };
+        let object = Object {
+            meta,
+            incarnation,
+            slot,
+            motion,
+            geometry,
+            material,
+            pose,
+            scale,
+            params,
+            method,
+            shell,
+            gain,
+        };
         self.objects.insert(id, object);
         Ok(id)
     }
@@ -210,7 +222,7 @@ impl Scene {
         created: &[Option<u32>],
     ) -> Result<(), EditError> {
         let mut o = self.objects.get(&id).cloned().ok_or_else(|| invalid("object", "gone"))?;
-        let before = (o.geometry, o.scale, o.params, o.method);
+        let before = (o.geometry, o.scale, o.params, o.method, o.shell);
         if let Some(r) = &patch.geometry {
             o.geometry = resolve(&self.geometries, r, created)?;
         }
@@ -230,6 +242,7 @@ impl Scene {
             o.params = Some(params);
         }
         o.method = patch.method.or(o.method);
+        o.shell = patch.shell.unwrap_or(o.shell);
         if let Some(gain) = patch.gain {
             o.gain = within("gain", gain, 0.0, 1.0, "")?;
         }
@@ -244,7 +257,7 @@ impl Scene {
             }
             _ => {}
         }
-        if (o.geometry, o.scale, o.params, o.method) != before {
+        if (o.geometry, o.scale, o.params, o.method, o.shell) != before {
             o.incarnation = self.incarnation()?;
         }
         self.objects.insert(id, o);

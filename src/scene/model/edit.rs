@@ -1,6 +1,6 @@
 //! Edits of a scene and their errors.
 
-use super::parts::{GeometrySpec, Method, ObjectSpec, ToolSpec};
+use super::parts::{GeometrySpec, Method, ObjectSpec, Shell, ToolSpec};
 use crate::contact::Material;
 use crate::contact::effect::Effect;
 use crate::geometry::field::build::FieldParams;
@@ -54,6 +54,8 @@ pub struct ObjectPatch {
     pub params: Option<FieldParams>,
     /// Other method: a new incarnation.
     pub method: Option<Method>,
+    /// Which body is sampled: another one is a new incarnation.
+    pub shell: Option<Shell>,
     /// Whether a motion stream may move it.
     pub moving: Option<bool>,
     /// Factor on stiffness and damping, 0..=1.

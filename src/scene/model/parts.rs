@@ -15,6 +15,8 @@ pub struct SourceMesh {
     pub hash: [u8; 32],
     /// Where it came from, for messages.
     pub label: String,
+    /// Sides of its box, m.
+    pub size: Vec3,
 }
 
 impl SourceMesh {
@@ -34,7 +36,8 @@ impl SourceMesh {
             h.update(&block);
         }
         let hash = *h.finalize().as_bytes();
-        Arc::new(Self { mesh, hash, label: label.into() })
+        let size = mesh.bounds().map_or(Vec3::zeros(), |(low, high)| high - low);
+        Arc::new(Self { mesh, hash, label: label.into(), size })
     }
 
     /// Bytes that the mesh occupies.
@@ -127,6 +130,34 @@ impl Method {
     }
 }
 
+/// Which body of tool and object is sampled where contact is by Voxmap-PointShell; the other one is the field. Says nothing
+/// where the tool is a ball, or contact is by Inner Sphere Trees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Shell {
+    /// The object where it is much the smaller one, so that its parts might pass between the tool's points; else the tool.
+    #[default]
+    Auto,
+    /// The tool.
+    Tool,
+    /// The object.
+    Object,
+}
+
+impl Shell {
+    /// Names, as scene files and clients write them.
+    pub const NAMES: &str = "auto, tool, object";
+
+    /// The role of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(Self::Auto),
+            "tool" => Some(Self::Tool),
+            "object" => Some(Self::Object),
+            _ => None,
+        }
+    }
+}
+
 /// A new geometry.
 #[derive(Clone, Debug)]
 pub struct GeometrySpec {
@@ -136,6 +167,8 @@ pub struct GeometrySpec {
     pub params: FieldParams,
     /// Method for the objects of this shape; `None` takes the tool's.
     pub method: Option<Method>,
+    /// Where its walls or gaps are too thin for the cells asked for, smaller ones are taken, or the scene is refused.
+    pub hold_thin: bool,
 }
 
 /// A geometry in the scene: what objects share.
@@ -149,6 +182,8 @@ pub struct GeometryDef {
     pub params: FieldParams,
     /// Method for the objects of this shape; `None` takes the tool's.
     pub method: Option<Method>,
+    /// Where its walls or gaps are too thin for the cells asked for, smaller ones are taken, or the scene is refused.
+    pub hold_thin: bool,
 }
 
 /// A new object.
@@ -166,6 +201,8 @@ pub struct ObjectSpec {
     pub params: Option<FieldParams>,
     /// Method; `None` takes the geometry's, else the tool's.
     pub method: Option<Method>,
+    /// Which body is sampled.
+    pub shell: Shell,
     /// True when a motion stream may move it.
     pub moving: bool,
 }
@@ -175,7 +212,7 @@ pub struct ObjectSpec {
 pub struct Object {
     /// Identity.
     pub meta: Meta,
-    /// New whenever geometry, scale, fineness or method change.
+    /// New whenever geometry, scale, fineness, method or the sampled body change.
     pub incarnation: u32,
     /// Index of the servo's state for this object; kept while the object lives.
     pub slot: u16,
@@ -193,6 +230,8 @@ pub struct Object {
     pub params: Option<FieldParams>,
     /// Method; `None` takes the geometry's, else the tool's.
     pub method: Option<Method>,
+    /// Which body is sampled.
+    pub shell: Shell,
     /// Factor on stiffness and damping, 0..=1: objects fade in and out with it.
     pub gain: f64,
 }

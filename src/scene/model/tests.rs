@@ -11,7 +11,7 @@ const STEEL: Material =
 
 fn geometry(mesh: TriMesh) -> GeometrySpec {
     let mesh = SourceMesh::new(mesh, "test");
-    GeometrySpec { mesh, params: FieldParams::default(), method: None }
+    GeometrySpec { mesh, params: FieldParams::default(), method: None, hold_thin: false }
 }
 
 fn add_material(name: &str, material: Material) -> Edit {
@@ -30,6 +30,7 @@ fn object(geometry: Ref, material: Ref) -> ObjectSpec {
         scale: Vec3::repeat(1.0),
         params: None,
         method: None,
+        shell: Shell::Auto,
         moving: false,
     }
 }

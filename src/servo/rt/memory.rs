@@ -57,13 +57,17 @@ pub fn lock_snapshot(snapshot: &Snapshot) -> io::Result<()> {
 }
 
 fn lock_parts(snapshot: &Snapshot) -> io::Result<()> {
-    // Objects share fields.
-    let shapes: BTreeMap<*const (), &ObjectShape> =
-        snapshot.objects.iter().map(|o| (std::ptr::from_ref(o.shape.field()).cast(), &o.shape)).collect();
+    // Objects share what they are made of.
+    let shapes: BTreeMap<[*const (); 2], &ObjectShape> =
+        snapshot.objects.iter().map(|o| (parts_of(&o.shape), &o.shape)).collect();
     for shape in shapes.values() {
         shape.field().memory().into_iter().try_for_each(lock)?;
         if let ObjectShape::Solid(solid) = shape {
             solid.bvh.memory().into_iter().try_for_each(lock_range)?;
+        }
+        if let ObjectShape::Sampled(sampled) = shape {
+            sampled.shell().memory().into_iter().try_for_each(lock)?;
+            sampled.tool().memory().into_iter().try_for_each(lock)?;
         }
     }
     if let ToolShape::Shell(shell) | ToolShape::Both(shell, _) = &snapshot.tool.shape {
@@ -75,6 +79,16 @@ fn lock_parts(snapshot: &Snapshot) -> io::Result<()> {
         tree.bvh.memory().into_iter().try_for_each(lock_range)?;
     }
     Ok(())
+}
+
+/// What tells shapes apart: two objects may share a field and be asked in different ways.
+fn parts_of(shape: &ObjectShape) -> [*const (); 2] {
+    let of = match shape {
+        ObjectShape::Field(_) => std::ptr::null(),
+        ObjectShape::Solid(solid) => std::sync::Arc::as_ptr(solid).cast(),
+        ObjectShape::Sampled(sampled) => std::sync::Arc::as_ptr(sampled.shell()).cast(),
+    };
+    [std::ptr::from_ref(shape.field()).cast(), of]
 }
 
 fn lock<T>(slice: &[T]) -> io::Result<()> {

@@ -9,7 +9,7 @@ use crate::geometry::field::block::{Cells, Spot};
 use crate::geometry::simd::{LANES, Simd, SimdLevel, dispatch};
 
 /// Blocks that press whose sums stay in f32 lanes before they are added in f64.
-const CHUNK: usize = 16;
+const CHUNK: usize = 8;
 
 /// Sums: total force (3), total torque (3), elastic force (3), area (1), twice the symmetric part of the stiffness (21);
 /// force (3) and torque (3) of the parts along the depth gradient, the sum of their sizes (1).
@@ -82,6 +82,7 @@ struct Force {
 }
 
 impl Force {
+    #[inline(always)]
     fn none() -> Self {
         Self { total: [[0.0; LANES]; SUMS], pressed: [Pressed::NONE; CHUNK], waiting: 0 }
     }
@@ -111,6 +112,7 @@ impl Pressed {
 }
 
 impl Sums {
+    #[inline(always)]
     pub(super) fn new(enough: Enough) -> Self {
         Self {
             force: None,
@@ -285,7 +287,11 @@ fn run<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, blocks: &[u32], sums: 
         let Some(area) = from.area(s, block) else { break };
         // Lanes that do not touch weigh nothing.
         let area = s.select_le(s.splat(f32::MIN_POSITIVE), depth, area, zero);
-        let force = sums.force.get_or_insert_with(Force::none);
+        // In two steps, so that it is made where it stays.
+        if sums.force.is_none() {
+            sums.force = Some(Force::none());
+        }
+        let Some(force) = &mut sums.force else { break };
         if force.waiting == CHUNK {
             sum(s, from, force, &sums.enough, &sums.deepest);
         }
