@@ -12,7 +12,6 @@ use hapticd::contact::{Friction, Material};
 use hapticd::contact::{ObjectShape, ToolShape};
 use hapticd::device::attached::{self, Attached};
 use hapticd::device::emulated;
-use hapticd::device::io::front::Front;
 use hapticd::device::io::scheduling::Scheduling;
 use hapticd::device::io::shared::Shared;
 use hapticd::device::registry::Registry;
@@ -165,7 +164,13 @@ fn scene() -> Box<Snapshot> {
 }
 
 /// Ten seconds of contact over a driver, then a plug pulled while it pushes; what came of it.
-fn closed_loop(what: &str, front: Front, shared: &Arc<Shared>, unplug: impl FnOnce(), replug: impl FnOnce()) {
+fn closed_loop(
+    what: &str,
+    front: Box<dyn Device>,
+    shared: &Arc<Shared>,
+    unplug: impl FnOnce(),
+    replug: impl FnOnce(),
+) {
     let config = ServoConfig {
         late_in_row: u32::MAX,
         late_per_second: u32::MAX,
@@ -181,7 +186,7 @@ fn closed_loop(what: &str, front: Front, shared: &Arc<Shared>, unplug: impl FnOn
     let (mut handle, end) = channel(config);
     handle.publish(scene()).expect("first");
     let options = RtOptions { priority: 50, cpu: Some(0), ..RtOptions::none() };
-    let servo = spawn(end, Box::new(front), options).expect("starts");
+    let servo = spawn(end, front, options).expect("starts");
     let counters = handle.counters();
     wait("idle", || counters.state() == ServoState::Idle);
     handle.send(ServoCommand::Arm { session: 1 }).expect("room");
@@ -246,7 +251,7 @@ fn hid() {
     owned_by_the_service(Path::new("/dev/hidraw0"));
     let options = Attached { serial: Some("T1".into()), scheduling: SCHEDULING, ..Attached::default() };
     let mut front = attached::open(profile, &options).expect("a driver");
-    let shared = front.shared().clone();
+    let shared = front.io().expect("its I/O");
     let begin = hapticd::device::io::thread::now_ns();
     wait("readings", || {
         front.zero(begin);
@@ -355,9 +360,14 @@ fn falcon() {
     owned_by_the_service(Path::new(&node));
     assert_eq!(read("power/control"), "on", "it must not fall asleep");
     let profile = Registry::builtin().profile("novint-falcon").expect("shipped");
-    let options = Attached { serial: Some("F1".into()), firmware: Some(firmware), scheduling: SCHEDULING };
+    let options = Attached {
+        serial: Some("F1".into()),
+        firmware: Some(firmware),
+        scheduling: SCHEDULING,
+        ..Attached::default()
+    };
     let front = attached::open(profile, &options).expect("a driver");
-    let shared = front.shared().clone();
+    let shared = front.io().expect("its I/O");
     let booted = wait("boot and homing", || shared.lifecycle() == Lifecycle::Ready);
     println!("| Falcon over vhci_hcd | found, firmware loaded, homed after {} ms |", booted.as_millis());
     let unplug = || {

@@ -2,6 +2,7 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod bring_up;
 pub mod calibrate;
 pub mod ctl;
 pub mod demo;
@@ -73,6 +74,8 @@ pub enum Command {
     Plot(plot::Args),
     /// Check this machine for real-time work; name what is degraded and its cure
     Doctor(doctor::Args),
+    /// Bring an attached device from plugged in to ready, and show where its tool point is; without force
+    Calibrate(bring_up::Args),
     /// Open a device and command zero force
     Zero(zero::Args),
     /// List the known devices
@@ -95,6 +98,7 @@ impl Command {
             Self::Stability(a) => stability::run(a),
             Self::Plot(a) => plot::run(a),
             Self::Doctor(a) => doctor::run(a),
+            Self::Calibrate(a) => bring_up::run(a),
             Self::Zero(a) => zero::run(a),
             Self::Devices(a) => devices::run(a),
         }

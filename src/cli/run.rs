@@ -202,6 +202,10 @@ fn check_device(device: &crate::config::Device) -> anyhow::Result<()> {
             device.firmware.is_none() || Kind::of(name) == Some(Kind::Falcon),
             "device.firmware: only a Novint Falcon takes one, '{name}' does not; leave it empty"
         );
+        anyhow::ensure!(
+            device.library.is_none() || Kind::of(name) == Some(Kind::OpenHaptics),
+            "device.library: only a Phantom is served by a library of its maker, '{name}' is not; leave it empty"
+        );
         let simulated = [("hand", &device.hand), ("probe", &device.probe)];
         if let Some((key, _)) = simulated.iter().find(|(_, path)| path.is_some()) {
             anyhow::bail!(
@@ -220,6 +224,10 @@ fn check_device(device: &crate::config::Device) -> anyhow::Result<()> {
         device.firmware.is_none(),
         "device.firmware: a simulated device takes no firmware; leave it empty, or set device.driver = \"attached\""
     );
+    anyhow::ensure!(
+        device.library.is_none(),
+        "device.library: a simulated device needs no library; leave it empty, or set device.driver = \"attached\""
+    );
     Ok(())
 }
 
@@ -232,6 +240,7 @@ fn check_replay(device: &crate::config::Device) -> anyhow::Result<()> {
         ("driver", device.driver == Driver::Attached),
         ("serial", device.serial.is_some()),
         ("firmware", device.firmware.is_some()),
+        ("library", device.library.is_some()),
         ("hand", device.hand.is_some()),
         ("probe", device.probe.is_some()),
     ];
@@ -303,6 +312,7 @@ impl Engine for Local {
         let attached = (d.driver == Driver::Attached).then(|| Attached {
             serial: d.serial.clone(),
             firmware: d.firmware.clone(),
+            library: d.library.clone(),
             // Before the servo on the servo's CPU: a handover between them wakes no other.
             scheduling: Scheduling { priority: self.config.servo.priority + 1, cpu: Some(cpus.servo) },
         });

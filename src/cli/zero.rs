@@ -70,7 +70,8 @@ fn attached(registry: &Registry, device: &DeviceConfig, dry_run: bool) -> anyhow
         ));
         return Ok(exit::FAILED);
     }
-    let options = Attached { serial: device.serial.clone(), ..Attached::default() };
+    let (serial, library) = (device.serial.clone(), device.library.clone());
+    let options = Attached { serial, library, ..Attached::default() };
     match attached::zero(registry.profile(name)?, &options)? {
         Zeroed::Commanded(packets) => {
             tell(format_args!("{name}: zero commanded, {packets} packets taken by the device"));

@@ -17,6 +17,8 @@ pub struct Device {
     pub serial: Option<String>,
     /// Firmware of a Falcon.
     pub firmware: Option<PathBuf>,
+    /// The maker's library of a Phantom (`libHD.so`); `None` lets the system's loader look for it.
+    pub library: Option<PathBuf>,
     /// Directory of additional profiles.
     pub profiles: Option<PathBuf>,
     /// Hand script of a simulated device.
@@ -37,6 +39,7 @@ impl Default for Device {
             role: "main".into(),
             serial: None,
             firmware: None,
+            library: None,
             profiles: None,
             hand: None,
             recording: None,
@@ -59,6 +62,7 @@ impl Device {
             role: t.or("role", d.role)?,
             serial: text(t, "serial")?,
             firmware: path(t, "firmware", base)?,
+            library: path(t, "library", base)?,
             profiles: path(t, "profiles", base)?,
             hand: path(t, "hand", base)?,
             recording: path(t, "recording", base)?,

@@ -12,6 +12,7 @@ pub mod integrator;
 pub mod io;
 pub mod kinematics;
 pub mod known;
+pub mod openhaptics;
 pub mod profile;
 pub mod registry;
 pub mod replay;

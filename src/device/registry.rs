@@ -168,7 +168,7 @@ impl Registry {
             return Ok(Box::new(self.open_replay(options.replay.as_ref())?));
         }
         if let Some(attached) = &options.attached {
-            return Ok(Box::new(attached::open(self.profile(name)?, attached)?));
+            return attached::open(self.profile(name)?, attached);
         }
         Ok(Box::new(self.open_simulated(name, options)?))
     }

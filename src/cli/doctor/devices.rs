@@ -97,6 +97,7 @@ fn driver(found: &Found) -> Check {
                 }
                 Kind::HidHaptic => "; calibrate with its button in the pose of docs/devices.md",
                 Kind::SpaceMouse => "",
+                Kind::OpenHaptics => "; its maker's libHD.so must be installed, or named by device.library",
             };
             let text =
                 format!("{}: device.name = \"{profile}\", device.driver = \"attached\"{more}", kind.name());

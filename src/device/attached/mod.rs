@@ -12,6 +12,7 @@ use super::io::scheduling::Scheduling;
 use super::io::shared::Shared;
 use super::io::thread::{IoThread, now_ns};
 use super::known::{self, printable};
+use super::openhaptics;
 use super::profile::Profile;
 use super::wire::boot::MAX_FIRMWARE;
 use super::wire::hid_haptic::Layout;
@@ -29,6 +30,8 @@ pub struct Attached {
     pub serial: Option<String>,
     /// Firmware of a Falcon: the user's own file.
     pub firmware: Option<PathBuf>,
+    /// The maker's library of a Phantom; `None` lets the system's loader look for it.
+    pub library: Option<PathBuf>,
     /// Scheduling of the I/O thread.
     pub scheduling: Scheduling,
 }
@@ -42,11 +45,17 @@ pub enum Kind {
     HidHaptic,
     /// 3Dconnexion mice over HID.
     SpaceMouse,
+    /// Phantoms through their maker's library.
+    OpenHaptics,
 }
 
 /// Profiles with a driver; a user's own profile (another gear ratio, say) names the kind by its name's beginning.
-const DRIVERS: [(&str, Kind); 3] =
-    [("novint-falcon", Kind::Falcon), ("woodenhaptics", Kind::HidHaptic), ("spacemouse", Kind::SpaceMouse)];
+const DRIVERS: [(&str, Kind); 4] = [
+    ("novint-falcon", Kind::Falcon),
+    ("woodenhaptics", Kind::HidHaptic),
+    ("spacemouse", Kind::SpaceMouse),
+    ("phantom", Kind::OpenHaptics),
+];
 
 impl Kind {
     /// The driver for a profile of this name.
@@ -65,6 +74,7 @@ impl Kind {
             Self::Falcon => "falcon",
             Self::HidHaptic => "hid-haptic",
             Self::SpaceMouse => "spacemouse",
+            Self::OpenHaptics => "openhaptics",
         }
     }
 }
@@ -74,7 +84,7 @@ impl Kind {
 ///
 /// # Errors
 /// A profile without a driver, a firmware file that cannot be used, no thread.
-pub fn open(profile: Arc<Profile>, options: &Attached) -> Result<Front, DeviceError> {
+pub fn open(profile: Arc<Profile>, options: &Attached) -> Result<Box<dyn Device>, DeviceError> {
     let fail = |text: String| DeviceError::Driver(format!("{}: {text}", profile.name));
     let Some(kind) = Kind::of(&profile.name) else {
         let known: Vec<&str> = DRIVERS.iter().map(|(name, _)| *name).collect();
@@ -99,6 +109,10 @@ pub fn open(profile: Arc<Profile>, options: &Attached) -> Result<Front, DeviceEr
                 Box::new(hidraw::HidConnector::new(hidraw::HAPTIC, options.serial.clone())),
             )
         }
+        Kind::OpenHaptics => {
+            let phantom = openhaptics::open(profile, options.library.clone(), options.serial.clone())?;
+            return Ok(Box::new(phantom));
+        }
         Kind::SpaceMouse => (
             Box::new(driver::spacemouse::SpaceMouse::default()),
             Box::new(hidraw::HidConnector::new(hidraw::SPACE_MOUSE, options.serial.clone())),
@@ -108,7 +122,7 @@ pub fn open(profile: Arc<Profile>, options: &Attached) -> Result<Front, DeviceEr
     let runner = Runner::new(connector, port, shared.clone());
     let thread = IoThread::start(runner, shared.clone(), options.scheduling)
         .map_err(|e| fail(format!("no thread for its I/O: {e}")))?;
-    Ok(Front::new(profile.clone(), shared, Some(thread)))
+    Ok(Box::new(Front::new(profile.clone(), shared, Some(thread))))
 }
 
 /// Counts of the pose of calibration, as wide as the device's counters.
@@ -171,7 +185,7 @@ pub fn zero(profile: Arc<Profile>, options: &Attached) -> Result<Zeroed, DeviceE
     }
     // Without a firmware: a Falcon that would have to be started gives no force.
     let mut front = open(profile, &Attached { firmware: None, ..options.clone() })?;
-    let shared = front.shared().clone();
+    let Some(shared) = front.io() else { return Ok(Zeroed::Failed("it has no I/O of its own".into())) };
     let end = Instant::now() + ZERO_TIME;
     let zeroed = loop {
         front.zero(now_ns());
@@ -217,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_profile_without_driver_is_refused_with_the_way_out() {
-        let profile = Registry::builtin().profile("phantom-omni").expect("shipped");
+        let profile = Registry::builtin().profile("ideal-6dof").expect("shipped");
         let error = match open(profile, &Attached::default()) {
             Ok(_) => panic!("opened"),
             Err(e) => e.to_string(),

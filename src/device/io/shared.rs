@@ -191,7 +191,7 @@ impl Shared {
     }
 
     /// Sets the device's state. Real-time safe.
-    pub(super) fn set_lifecycle(&self, lifecycle: Lifecycle) {
+    pub(in crate::device) fn set_lifecycle(&self, lifecycle: Lifecycle) {
         self.lifecycle.store(lifecycle as u8, Relaxed);
     }
 
@@ -200,7 +200,7 @@ impl Shared {
         self.life.load(Relaxed)
     }
 
-    pub(super) fn new_life(&self) {
+    pub(in crate::device) fn new_life(&self) {
         self.life.fetch_add(1, Relaxed);
     }
 
@@ -247,7 +247,7 @@ impl Shared {
         self.silence.store(true, Relaxed);
     }
 
-    pub(super) fn silenced(&self) -> bool {
+    pub(in crate::device) fn silenced(&self) -> bool {
         self.silence.load(Relaxed)
     }
 
@@ -257,7 +257,7 @@ impl Shared {
     }
 
     /// The I/O side has died: the device is not to be believed any more.
-    pub(super) fn failed(&self) {
+    pub(in crate::device) fn failed(&self) {
         self.new_life();
         self.set_lifecycle(Lifecycle::Absent);
         self.set_trouble("the device's I/O thread has failed; restart hapticd");
@@ -277,11 +277,11 @@ impl Shared {
         self.unconfirmed.load(Relaxed)
     }
 
-    pub(super) fn set_unconfirmed(&self) {
+    pub(in crate::device) fn set_unconfirmed(&self) {
         self.unconfirmed.store(true, Relaxed);
     }
 
-    pub(super) fn stopping(&self) -> bool {
+    pub(in crate::device) fn stopping(&self) -> bool {
         self.stop.load(Relaxed)
     }
 
@@ -291,7 +291,7 @@ impl Shared {
     }
 
     /// Only where the I/O thread does nothing urgent: between two lives of the device.
-    pub(super) fn set_trouble(&self, text: &str) {
+    pub(in crate::device) fn set_trouble(&self, text: &str) {
         let mut trouble = self.trouble.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if *trouble != text {
             trouble.clear();

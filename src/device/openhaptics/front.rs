@@ -1,0 +1,190 @@
+//! The servo's end of a Phantom: mailboxes on one side, the device trait on the other.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+use super::OWNED;
+use super::link::{Command, Link};
+use crate::device::io::shared::Shared;
+use crate::device::io::thread::now_ns;
+use crate::device::profile::Profile;
+use crate::device::{
+    Accepted, Device, DeviceError, Emergency, IoMode, Lifecycle, ReadFault, Sample, WriteFault,
+};
+use crate::geometry::pose::{Pose, Vec3, Wrench};
+use nalgebra::{Matrix3, Rotation3, Translation3, UnitQuaternion};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How far the library's rotation may be from one.
+const CROOKED: f64 = 1e-3;
+/// Longest wait for our thread's end.
+const END: Duration = Duration::from_millis(1500);
+
+/// A device behind the maker's library.
+pub struct Phantom {
+    profile: Arc<Profile>,
+    shared: Arc<Shared>,
+    link: Arc<OnceLock<Arc<Link>>>,
+    thread: Option<JoinHandle<()>>,
+    last: Option<Sample>,
+    /// Life in which the last sample was taken.
+    life: u32,
+    seq: u64,
+}
+
+impl Phantom {
+    /// The servo's end of what `thread` looks after.
+    pub(super) fn new(
+        profile: Arc<Profile>,
+        shared: Arc<Shared>,
+        link: Arc<OnceLock<Arc<Link>>>,
+        thread: JoinHandle<()>,
+    ) -> Self {
+        let life = shared.life();
+        Self { profile, shared, link, thread: Some(thread), last: None, life, seq: 0 }
+    }
+
+    fn put(&self, now_ns: u64, force: Vec3) {
+        let Some(link) = self.link.get() else { return };
+        let sensed_ns = self.last.map_or(0, |s| s.time_ns);
+        link.put(&Command { force: force.into(), at_ns: now_ns, sensed_ns, life: self.life });
+    }
+
+    /// Joint angles of the profile's mechanism at a tool point; where it does not reach, those of the last one.
+    fn joints(&self, tip: &Vec3) -> [f64; 6] {
+        let here = self.profile.kinematics.inverse(tip);
+        let last = self.last.map_or([0.0; 6], |s| s.joints);
+        here.map_or(last, |q| [q.x, q.y, q.z, 0.0, 0.0, 0.0])
+    }
+}
+
+impl Device for Phantom {
+    fn profile(&self) -> &Arc<Profile> {
+        &self.profile
+    }
+
+    fn lifecycle(&self) -> Lifecycle {
+        self.shared.lifecycle()
+    }
+
+    fn io_mode(&self) -> IoMode {
+        IoMode::Threaded
+    }
+
+    // Before the servo runs: it may block and allocate.
+    #[allow(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)]
+    fn calibrate(&mut self) -> Result<(), DeviceError> {
+        if self.lifecycle() == Lifecycle::Ready {
+            return Ok(());
+        }
+        let trouble = self.shared.trouble();
+        let text = if trouble.is_empty() { "not ready yet; try again".into() } else { trouble };
+        Err(DeviceError::Driver(format!("{}: {text}", self.profile.name)))
+    }
+
+    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
+        if self.lifecycle() == Lifecycle::Absent {
+            return Err(ReadFault::Gone);
+        }
+        let Some(reading) = self.link.get().and_then(|link| link.reading()) else {
+            return Err(ReadFault::Stale);
+        };
+        if let Some(last) = self.last.filter(|last| last.seq == reading.seq) {
+            return Ok(Sample { lost: 0, ..last });
+        }
+        let rotation = Matrix3::from_column_slice(&reading.rotation);
+        let crooked = (rotation.transpose() * rotation - Matrix3::identity()).amax();
+        let position = Vec3::from(reading.position);
+        // NaN is crooked too.
+        if !(crooked < CROOKED && rotation.determinant() > 0.0) || !position.iter().all(|x| x.is_finite()) {
+            return Err(ReadFault::Garbled);
+        }
+        self.life = self.shared.life();
+        let lost = reading.seq.saturating_sub(self.seq).saturating_sub(1);
+        let rotation = UnitQuaternion::from_rotation_matrix(&Rotation3::from_matrix_unchecked(rotation));
+        let sample = Sample {
+            pose: Pose::from_parts(Translation3::from(position), rotation),
+            joints: self.joints(&position),
+            time_ns: reading.time_ns.min(now_ns),
+            seq: reading.seq,
+            lost: if self.seq == 0 { 0 } else { u32::try_from(lost).unwrap_or(u32::MAX) },
+            buttons: reading.buttons,
+        };
+        self.seq = reading.seq;
+        self.last = Some(sample);
+        Ok(sample)
+    }
+
+    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
+        const NOTHING: Accepted = Accepted { applied: Wrench::ZERO, saturated: false };
+        let known = self.life == self.shared.life() && self.last.is_some();
+        match self.lifecycle() {
+            Lifecycle::Absent => return Err(WriteFault::Gone),
+            Lifecycle::Ready if known => {}
+            _ => {
+                self.put(now_ns, Vec3::zeros());
+                return if *wrench == Wrench::ZERO { Ok(NOTHING) } else { Err(WriteFault::NotReady) };
+            }
+        }
+        if !wrench.is_finite() {
+            self.put(now_ns, Vec3::zeros());
+            return Err(WriteFault::Failed);
+        }
+        let driven = &self.profile.actuated;
+        let mut force = wrench.force;
+        force.iter_mut().zip(driven).filter(|(_, on)| !**on).for_each(|(f, _)| *f = 0.0);
+        let saturated = force.norm() > self.profile.max_force;
+        if saturated {
+            force *= self.profile.max_force / force.norm();
+        }
+        self.put(now_ns, force);
+        Ok(Accepted { applied: Wrench { force, torque: Vec3::zeros() }, saturated })
+    }
+
+    fn zero(&mut self, now_ns: u64) {
+        self.put(now_ns, Vec3::zeros());
+    }
+
+    fn io(&self) -> Option<Arc<Shared>> {
+        Some(self.shared.clone())
+    }
+
+    fn emergency(&self) -> Option<Arc<dyn Emergency>> {
+        Some(self.shared.clone())
+    }
+}
+
+impl Drop for Phantom {
+    // After the servo: it may wait.
+    #[allow(clippy::disallowed_methods)]
+    fn drop(&mut self) {
+        self.put(now_ns(), Vec3::zeros());
+        self.shared.silence();
+        self.shared.stop();
+        let Some(thread) = self.thread.take() else { return };
+        let end = Instant::now() + END;
+        while !thread.is_finished() {
+            if Instant::now() > end {
+                // It hangs in the maker's library. The next owner must not get in its way.
+                self.shared.set_unconfirmed();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let _ = thread.join();
+        OWNED.store(false, Ordering::Release);
+    }
+}

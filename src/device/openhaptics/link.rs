@@ -1,0 +1,228 @@
+//! What the servo, the vendor's thread and ours share, and the vendor's rounds: they only exchange mailboxes.
+
+use super::library::{
+    BUTTONS, CALIBRATED, CONTINUE, DEVICE_ERRORS, FORCE_ERRORS, Library, NEEDS_UPDATE, NO_DEVICE, TRANSFORM,
+};
+use crate::device::Lifecycle;
+use crate::device::io::mailbox::Mailbox;
+use crate::device::io::shared::Shared;
+use crate::device::io::thread::now_ns;
+use libc::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Age of the servo's newest command from which on the motors get zero, ns.
+const EXPIRED_NS: u64 = 5_000_000;
+/// The calibration is looked at once in so many rounds.
+const CHECK_EVERY: u64 = 64;
+
+/// One reading: rotation by columns and position (m), buttons, time, number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Reading {
+    pub(super) rotation: [f64; 9],
+    pub(super) position: [f64; 3],
+    pub(super) buttons: u32,
+    pub(super) time_ns: u64,
+    pub(super) seq: u64,
+}
+
+const READING: usize = 15;
+
+impl Reading {
+    fn words(&self) -> [u64; READING] {
+        let mut words = [0; READING];
+        let numbers = self.rotation.iter().chain(&self.position);
+        words.iter_mut().zip(numbers).for_each(|(w, x)| *w = x.to_bits());
+        [words[12], words[13], words[14]] = [u64::from(self.buttons), self.time_ns, self.seq];
+        words
+    }
+
+    fn from_words(words: &[u64; READING]) -> Self {
+        let number = |i: usize| words.get(i).map_or(f64::NAN, |w| f64::from_bits(*w));
+        Self {
+            rotation: std::array::from_fn(number),
+            position: std::array::from_fn(|i| number(9 + i)),
+            buttons: words[12] as u32,
+            time_ns: words[13],
+            seq: words[14],
+        }
+    }
+}
+
+/// One command: force (N), when it was put and of which reading it was made (ns), for which life of the device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Command {
+    pub(super) force: [f64; 3],
+    pub(super) at_ns: u64,
+    pub(super) sensed_ns: u64,
+    pub(super) life: u32,
+}
+
+/// Everything shared.
+pub(super) struct Link {
+    pub(super) library: Library,
+    pub(super) shared: Arc<Shared>,
+    /// Largest force of the profile, N.
+    pub(super) max_force: f64,
+    /// The device's handle.
+    pub(super) device: AtomicU32,
+    /// What the device itself allows, N, bits.
+    pub(super) nominal: AtomicU64,
+    /// How it is calibrated.
+    pub(super) style: AtomicU32,
+    /// What the last check of the calibration said.
+    pub(super) calibration: AtomicU32,
+    /// The last error of the device itself; 0 = none.
+    pub(super) broken: AtomicU32,
+    /// The last error about forces; 0 = none.
+    pub(super) refused: AtomicU32,
+    readings: Mailbox<READING>,
+    commands: Mailbox<6>,
+    rounds: AtomicU64,
+    last_command: AtomicU64,
+}
+
+impl Link {
+    pub(super) fn new(library: Library, shared: Arc<Shared>, max_force: f64) -> Self {
+        Self {
+            library,
+            shared,
+            max_force,
+            device: AtomicU32::new(NO_DEVICE),
+            nominal: AtomicU64::new(f64::INFINITY.to_bits()),
+            style: AtomicU32::new(0),
+            calibration: AtomicU32::new(0),
+            broken: AtomicU32::new(0),
+            refused: AtomicU32::new(0),
+            readings: Mailbox::default(),
+            commands: Mailbox::default(),
+            rounds: AtomicU64::new(0),
+            last_command: AtomicU64::new(0),
+        }
+    }
+
+    /// Rounds of the vendor's thread so far.
+    pub(super) fn rounds(&self) -> u64 {
+        self.rounds.load(Relaxed)
+    }
+
+    /// Puts a command. Real-time safe.
+    pub(super) fn put(&self, c: &Command) {
+        let [x, y, z] = c.force.map(f64::to_bits);
+        self.commands.put(&[x, y, z, c.at_ns, c.sensed_ns, u64::from(c.life)]);
+    }
+
+    /// The newest reading. Real-time safe.
+    pub(super) fn reading(&self) -> Option<Reading> {
+        self.readings.newest().map(|(_, words)| Reading::from_words(&words))
+    }
+
+    /// What the motors get now: the newest command, or nothing. The number of the command that it is, if it is one.
+    fn wanted(&self, now: u64) -> ([f64; 3], Option<(u64, u64)>) {
+        const NOTHING: ([f64; 3], Option<(u64, u64)>) = ([0.0; 3], None);
+        let Some((number, words)) = self.commands.newest() else { return NOTHING };
+        let [x, y, z, at_ns, sensed_ns, life] = words;
+        let force = [x, y, z].map(f64::from_bits);
+        let meant = u64::from(self.shared.life()) == life && self.shared.lifecycle() == Lifecycle::Ready;
+        if self.shared.silenced() || !meant || !force.iter().all(|f| f.is_finite()) {
+            return NOTHING;
+        }
+        if now.saturating_sub(at_ns) > EXPIRED_NS {
+            if force != [0.0; 3] {
+                self.shared.stats.expired.fetch_add(1, Relaxed);
+            }
+            return NOTHING;
+        }
+        let most = self.max_force.min(f64::from_bits(self.nominal.load(Relaxed)));
+        let size = force.iter().map(|f| f * f).sum::<f64>().sqrt();
+        let part = if size > most { most / size } else { 1.0 };
+        (force.map(|f| f * part), Some((number, sensed_ns)))
+    }
+
+    /// One round of the vendor's thread.
+    fn round(&self) {
+        let device = self.device.load(Relaxed);
+        if device == NO_DEVICE {
+            return;
+        }
+        let (library, stats) = (&self.library, &self.shared.stats);
+        let round = self.rounds.fetch_add(1, Relaxed);
+        library.make_current(device);
+        if round.is_multiple_of(CHECK_EVERY) {
+            let state = library.check_calibration();
+            if state == NEEDS_UPDATE {
+                library.update_calibration(self.style.load(Relaxed));
+            }
+            self.calibration.store(state, Relaxed);
+        }
+        let now = now_ns();
+        let (force, command) = self.wanted(now);
+        let (transform, buttons) = library.frame(device, || {
+            let read = (library.doubles(TRANSFORM), library.integer(BUTTONS));
+            library.set_force(&force);
+            read
+        });
+        match library.error() {
+            0 => {}
+            code if DEVICE_ERRORS.contains(&code) => self.broken.store(code, Relaxed),
+            code if FORCE_ERRORS.contains(&code) => self.refused.store(code, Relaxed),
+            _ => {
+                stats.garbled.fetch_add(1, Relaxed);
+                return;
+            }
+        }
+        if self.broken.load(Relaxed) != 0 {
+            return;
+        }
+        stats.sent.fetch_add(1, Relaxed);
+        if let Some((number, sensed)) = command
+            && self.last_command.swap(number, Relaxed) != number
+            && sensed > 0
+        {
+            stats.latency(now_ns().saturating_sub(sensed));
+        }
+        let seq = stats.readings.fetch_add(1, Relaxed) + 1;
+        let m = &transform;
+        self.readings.put(
+            &Reading {
+                rotation: [m[0], m[1], m[2], m[4], m[5], m[6], m[8], m[9], m[10]],
+                position: [1e-3 * m[12], 1e-3 * m[13], 1e-3 * m[14]],
+                buttons: buttons as u32,
+                time_ns: now,
+                seq,
+            }
+            .words(),
+        );
+    }
+
+    /// The frame is known.
+    pub(super) fn is_calibrated(&self) -> bool {
+        self.calibration.load(Relaxed) == CALIBRATED
+    }
+}
+
+/// What the vendor's thread calls; `data` is a [`Link`] that lives as long as the process.
+pub(super) unsafe extern "C" fn round(data: *mut c_void) -> u32 {
+    // SAFETY: `data` was made from a link that is never freed (`Supervisor::begin`).
+    if let Some(link) = unsafe { data.cast_const().cast::<Link>().as_ref() } {
+        link.round();
+    }
+    CONTINUE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_hold_everything() {
+        let reading = Reading {
+            rotation: std::array::from_fn(|i| 0.1 * i as f64 - 0.3),
+            position: [1e-3, -2.0, f64::MAX],
+            buttons: u32::MAX,
+            time_ns: u64::MAX,
+            seq: 7,
+        };
+        assert_eq!(Reading::from_words(&reading.words()), reading);
+    }
+}

@@ -1,0 +1,223 @@
+//! Our own thread beside the vendor's: loads the library, finds the device, tells its state, begins again when it was lost.
+
+use super::library::{CALIBRATION_STYLE, FORCE_OUTPUT, Library, MODEL, NO_DEVICE, NOMINAL_MAX_FORCE, SERIAL};
+use super::link::{Link, round};
+use crate::device::Lifecycle;
+use crate::device::io::shared::Shared;
+use crate::device::io::thread::now_ns;
+use crate::device::known::printable;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(10);
+/// Between two tries to find the device, ns.
+const AGAIN_NS: u64 = 1_000_000_000;
+/// The vendor's thread stands still when it made no round for so long, ns.
+const STILL_NS: u64 = 100_000_000;
+/// Rounds of zero before the device is closed, and how long they may take, ns.
+const LAST_ROUNDS: u64 = 3;
+const LAST_NS: u64 = 100_000_000;
+/// Rounds a second.
+const RATE: libc::c_ulong = 1000;
+
+/// The library runs one scheduler for the process.
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// What is known of the library's tries.
+pub(super) struct Supervisor {
+    pub(super) shared: Arc<Shared>,
+    /// Where the servo finds the link once it exists.
+    pub(super) link: Arc<OnceLock<Arc<Link>>>,
+    pub(super) library: Option<std::path::PathBuf>,
+    pub(super) serial: Option<String>,
+    pub(super) max_force: f64,
+    /// Handle of our rounds.
+    pub(super) scheduled: Option<libc::c_ulong>,
+    pub(super) again_ns: u64,
+    /// Rounds seen last, and when they were fewer.
+    pub(super) seen: (u64, u64),
+}
+
+impl Supervisor {
+    /// Until it is told to stop.
+    pub(super) fn run(mut self) {
+        while !self.shared.stopping() {
+            self.shared.stats.rounds.fetch_add(1, Relaxed);
+            self.look(now_ns());
+            std::thread::sleep(LOOK);
+        }
+        self.end();
+    }
+
+    fn look(&mut self, now: u64) {
+        match (self.link.get().cloned(), self.scheduled) {
+            (Some(link), Some(_)) => self.watch(&link, now),
+            _ if now < self.again_ns => {}
+            (None, _) => match Library::load(self.library.as_deref().map(std::path::Path::as_os_str)) {
+                Ok(library) => {
+                    let link = Link::new(library, self.shared.clone(), self.max_force);
+                    let _ = self.link.set(Arc::new(link));
+                }
+                Err(why) => self.absent(&why, now),
+            },
+            (Some(link), None) => self.begin(&link, now),
+        }
+    }
+
+    fn absent(&mut self, why: &str, now: u64) {
+        self.shared.set_trouble(why);
+        self.shared.set_lifecycle(Lifecycle::Absent);
+        self.again_ns = now + AGAIN_NS;
+    }
+
+    /// Opens the device and has the vendor's thread serve it.
+    fn begin(&mut self, link: &Arc<Link>, now: u64) {
+        let library = &link.library;
+        self.shared.set_lifecycle(Lifecycle::Booting);
+        let device = match library.init_device() {
+            Ok(device) => device,
+            Err(code) => {
+                return self.absent(
+                    &format!(
+                        "the maker's library finds no device ({}); is it switched on, set up with the maker's tool, and free of \
+                         other programs?",
+                        error_name(code)
+                    ),
+                    now,
+                );
+            }
+        };
+        library.make_current(device);
+        let (model, serial) = (library.text(MODEL), library.text(SERIAL));
+        if let Some(wanted) = self.serial.as_ref().filter(|wanted| **wanted != serial) {
+            library.disable_device(device);
+            let (model, serial) = (printable(&model), printable(&serial));
+            let text = format!(
+                "the maker's default device is a {model} with serial number {serial}, device.serial asks for {}",
+                printable(wanted)
+            );
+            return self.absent(&text, now);
+        }
+        let nominal = library.doubles(NOMINAL_MAX_FORCE)[0];
+        let nominal = if nominal > 0.0 { nominal } else { f64::INFINITY };
+        link.nominal.store(nominal.to_bits(), Relaxed);
+        link.style.store(style(library.integer(CALIBRATION_STYLE)), Relaxed);
+        library.enable(FORCE_OUTPUT);
+        let code = library.error();
+        if code != 0 {
+            library.disable_device(device);
+            return self.absent(&format!("the device does not start ({})", error_name(code)), now);
+        }
+        link.broken.store(0, Relaxed);
+        link.refused.store(0, Relaxed);
+        link.calibration.store(0, Relaxed);
+        self.shared.new_life();
+        link.device.store(device, Relaxed);
+        // The vendor's thread may be in a round whenever we end: what it looks at is never freed.
+        let data = Arc::into_raw(link.clone()).cast_mut().cast();
+        // SAFETY: `round` expects a link, and this one is never freed.
+        self.scheduled = Some(unsafe { library.schedule(round, data) });
+        if !STARTED.swap(true, Relaxed) {
+            library.start_scheduler(RATE);
+        }
+        self.seen = (link.rounds(), now);
+        self.shared.stats.starts.fetch_add(1, Relaxed);
+        self.shared.set_trouble("");
+    }
+
+    fn watch(&mut self, link: &Arc<Link>, now: u64) {
+        let rounds = link.rounds();
+        if rounds != self.seen.0 {
+            self.seen = (rounds, now);
+        }
+        let broken = link.broken.load(Relaxed);
+        if broken != 0 || now.saturating_sub(self.seen.1) > STILL_NS {
+            let why = match broken {
+                0 => "the maker's thread stands still".to_owned(),
+                code => format!("the device is lost ({})", error_name(code)),
+            };
+            self.shared.new_life();
+            self.shared.set_lifecycle(Lifecycle::Absent);
+            self.shared.stats.gone.fetch_add(1, Relaxed);
+            self.close(link);
+            return self.absent(&why, now);
+        }
+        if !link.is_calibrated() {
+            if self.shared.lifecycle() == Lifecycle::Ready {
+                self.shared.new_life();
+            }
+            self.shared.set_trouble(
+                "not calibrated: put the stylus into its inkwell, or move the arm as the maker says",
+            );
+            self.shared.set_lifecycle(Lifecycle::Uncalibrated);
+            return;
+        }
+        match link.refused.swap(0, Relaxed) {
+            0 if self.shared.lifecycle() == Lifecycle::Ready => {}
+            0 => self.shared.set_trouble(""),
+            code => self
+                .shared
+                .set_trouble(&format!("the maker's library refused a force ({})", error_name(code))),
+        }
+        self.shared.set_lifecycle(Lifecycle::Ready);
+    }
+
+    fn close(&mut self, link: &Link) {
+        if let Some(handle) = self.scheduled.take() {
+            link.library.unschedule(handle);
+        }
+        let device = link.device.swap(NO_DEVICE, Relaxed);
+        if device != NO_DEVICE {
+            link.library.disable_device(device);
+        }
+    }
+
+    /// A few rounds of zero, and the end.
+    fn end(&mut self) {
+        self.shared.silence();
+        let Some(link) = self.link.get().cloned() else { return };
+        if self.scheduled.is_some() {
+            let (from, until) = (self.shared.stats.sent.load(Relaxed), now_ns() + LAST_NS);
+            let sent = || self.shared.stats.sent.load(Relaxed).wrapping_sub(from);
+            while sent() < LAST_ROUNDS && now_ns() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if sent() < LAST_ROUNDS && link.broken.load(Relaxed) == 0 {
+                self.shared.set_unconfirmed();
+            }
+        }
+        self.close(&link);
+        if STARTED.swap(false, Relaxed) {
+            link.library.stop_scheduler();
+        }
+        self.shared.set_lifecycle(Lifecycle::Absent);
+    }
+}
+
+/// The style in which we calibrate, of those that the device has: by itself, in the inkwell, by its encoders' reset.
+fn style(mask: i32) -> u32 {
+    let has = |bit: u32| (mask as u32 & bit != 0).then_some(bit);
+    has(1 << 1).or(has(1 << 2)).or(has(1 << 0)).unwrap_or(1 << 0)
+}
+
+/// Names of the errors, as the maker's documents have them.
+fn error_name(code: u32) -> String {
+    let name = match code {
+        0 => "no cause given",
+        0x0200 => "HD_WARM_MOTORS",
+        0x0201 => "HD_EXCEEDED_MAX_FORCE",
+        0x0202 => "HD_EXCEEDED_MAX_FORCE_IMPULSE",
+        0x0203 => "HD_EXCEEDED_MAX_VELOCITY",
+        0x0204 => "HD_FORCE_ERROR",
+        0x0300 => "HD_DEVICE_FAULT",
+        0x0301 => "HD_DEVICE_ALREADY_INITIATED",
+        0x0302 => "HD_COMM_ERROR",
+        0x0303 => "HD_COMM_CONFIG_ERROR",
+        0x0304 => "HD_TIMER_ERROR",
+        0x0600 => "HD_INVALID_LICENSE",
+        _ => return format!("error {code:#06x}"),
+    };
+    name.to_owned()
+}

@@ -1,0 +1,299 @@
+//! The driver of Phantom-class devices against a stand-in for their maker's library, which this test compiles.
+//!
+//! All cases run one after the other: the library belongs to one owner in a process.
+
+use hapticd::device::attached::{Attached, open};
+use hapticd::device::registry::Registry;
+use hapticd::device::{Device, DeviceError, Lifecycle, WriteFault};
+use hapticd::geometry::{Vec3, Wrench};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The stand-in's strings.
+struct StandIn {
+    path: PathBuf,
+    place: extern "C" fn(f64, f64, f64, i32),
+    set: extern "C" fn(i32, u32),
+    get: extern "C" fn(i32) -> u32,
+    force: extern "C" fn(i32) -> f64,
+}
+
+const PRESENT: i32 = 0;
+const FAILS: i32 = 1;
+const CALIBRATION: i32 = 2;
+const STILL: i32 = 3;
+const STYLE: i32 = 4;
+
+const MISUSE: i32 = 0;
+const OPENS: i32 = 1;
+const UPDATED: i32 = 2;
+const OPEN: i32 = 3;
+const RUNNING: i32 = 4;
+
+impl StandIn {
+    /// Compiles and loads it; `None` where there is no compiler.
+    fn new(dir: &Path) -> Option<Self> {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/openhaptics/stand_in.rs");
+        let path = dir.join("libHD.so");
+        let out = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+            .args(["--edition", "2024", "--crate-type", "cdylib", "-A", "non_snake_case", "-o"])
+            .args([path.as_os_str(), source.as_ref()])
+            .output();
+        let out = match out {
+            Ok(out) => out,
+            Err(e) => {
+                eprintln!("skipped: no rustc to compile the stand-in with: {e}");
+                return None;
+            }
+        };
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: our own library, which does nothing when it is loaded.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!handle.is_null());
+        macro_rules! function {
+            ($name:literal) => {{
+                // SAFETY: the handle is open; the name ends in NUL.
+                let symbol = unsafe { libc::dlsym(handle, $name.as_ptr()) };
+                assert!(!symbol.is_null(), "{:?}", $name);
+                // SAFETY: the stand-in has it with these arguments.
+                unsafe { std::mem::transmute(symbol) }
+            }};
+        }
+        Some(Self {
+            path,
+            place: function!(c"standin_place"),
+            set: function!(c"standin_set"),
+            get: function!(c"standin_get"),
+            force: function!(c"standin_force"),
+        })
+    }
+
+    fn forces(&self) -> Vec3 {
+        Vec3::new((self.force)(0), (self.force)(1), (self.force)(2))
+    }
+
+    fn options(&self) -> Attached {
+        Attached { library: Some(self.path.clone()), ..Attached::default() }
+    }
+}
+
+fn phantom(options: &Attached) -> Result<Box<dyn Device>, DeviceError> {
+    open(Registry::builtin().profile("phantom-omni").expect("shipped"), options)
+}
+
+fn now() -> u64 {
+    hapticd::device::io::thread::now_ns()
+}
+
+/// Waits until it is so; every few milliseconds it looks again.
+fn wait(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !so() {
+        assert!(Instant::now() < end, "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn trouble(device: &dyn Device) -> String {
+    device.io().expect("its I/O").trouble()
+}
+
+/// Reads and writes like a servo until the motors have it.
+fn push(device: &mut Box<dyn Device>, hd: &StandIn, force: Vec3, felt: Vec3) {
+    wait("the motors have the force", || {
+        let _ = device.read(now());
+        let _ = device.write(now(), &Wrench { force, torque: Vec3::zeros() });
+        (hd.forces() - felt).norm() < 1e-12
+    });
+}
+
+#[test]
+fn a_phantom_through_the_library_of_its_maker() {
+    let dir = tempfile::tempdir().unwrap();
+
+    // Without the library: it says what to do, and never gives force.
+    let none = Attached { library: Some(dir.path().join("none.so")), ..Attached::default() };
+    let mut device = phantom(&none).unwrap();
+    wait("it says so", || trouble(&*device).contains("device.library"));
+    assert_eq!(device.lifecycle(), Lifecycle::Absent);
+    assert_eq!(device.write(now(), &Wrench::ZERO).unwrap_err(), WriteFault::Gone);
+    // One owner in a process.
+    let second = phantom(&none).err().expect("refused");
+    assert!(second.to_string().contains("one owner"), "{second}");
+    drop(device);
+    // A file that is something else.
+    let text = dir.path().join("text.so");
+    std::fs::write(&text, "no library").unwrap();
+    let device = phantom(&Attached { library: Some(text), ..Attached::default() }).unwrap();
+    wait("it says so", || trouble(&*device).contains("text.so"));
+    drop(device);
+
+    let Some(hd) = StandIn::new(dir.path()) else { return };
+
+    // Another serial number than the one that is wanted.
+    let device = phantom(&Attached { serial: Some("S-2".into()), ..hd.options() }).unwrap();
+    wait("it says so", || trouble(&*device).contains("S-1"));
+    assert_eq!((device.lifecycle(), (hd.get)(OPEN)), (Lifecycle::Absent, 0));
+    drop(device);
+
+    // Not there, then there; its frame is not known at first, and it needs no hand for it.
+    (hd.set)(PRESENT, 0);
+    (hd.set)(CALIBRATION, 0x5002);
+    let mut device = phantom(&Attached { serial: Some("S-1".into()), ..hd.options() }).unwrap();
+    wait("it says so", || trouble(&*device).contains("HD_COMM_ERROR"));
+    assert!(device.calibrate().is_err());
+    (hd.set)(PRESENT, 1);
+    wait("it is found", || device.lifecycle() == Lifecycle::Uncalibrated);
+    assert!(trouble(&*device).contains("inkwell"));
+    let force = Vec3::new(0.0, 1.0, -2.0);
+    let pull = Wrench { force, torque: Vec3::zeros() };
+    for _ in 0..50 {
+        let _ = device.read(now());
+        assert_eq!(device.write(now(), &pull).unwrap_err(), WriteFault::NotReady);
+        std::thread::sleep(Duration::from_millis(1));
+        assert_eq!(hd.forces(), Vec3::zeros());
+    }
+    (hd.set)(CALIBRATION, 0x5001);
+    wait("ready", || device.lifecycle() == Lifecycle::Ready);
+    assert!((hd.get)(UPDATED) == 1 && trouble(&*device).is_empty(), "{}", trouble(&*device));
+    device.calibrate().expect("it is");
+
+    // Millimetres, columns, buttons.
+    (hd.place)(10.0, -20.0, 30.0, 2);
+    let mut sample = None;
+    wait("it moved", || {
+        sample = device.read(now()).ok();
+        sample.is_some_and(|s| s.pose.translation.vector.x > 0.0)
+    });
+    let sample = sample.expect("read");
+    assert!((sample.pose.translation.vector - Vec3::new(0.01, -0.02, 0.03)).norm() < 1e-15);
+    assert!((sample.pose.rotation * Vec3::y() - Vec3::z()).norm() < 1e-12, "a quarter turn about x");
+    assert_eq!(sample.buttons, 2);
+    let joints = Vec3::new(sample.joints[0], sample.joints[1], sample.joints[2]);
+    let tip = device.profile().kinematics.forward(&joints, None).expect("regular");
+    assert!((tip - sample.pose.translation.vector).norm() < 1e-9, "joints of the same pose: {tip}");
+
+    // The force, and no more than the device bears; torques of a wrist without motors are none.
+    push(&mut device, &hd, force, force);
+    let strong = Vec3::new(0.0, 30.0, 40.0);
+    push(&mut device, &hd, strong, strong * (3.3 / 50.0));
+    let taken = device.write(now(), &Wrench { force: strong, torque: Vec3::x() }).expect("taken");
+    assert!(taken.saturated && (taken.applied.force - strong * (3.3 / 50.0)).norm() < 1e-12);
+    assert_eq!(taken.applied.torque, Vec3::zeros());
+    let bad = Wrench { force: Vec3::new(f64::NAN, 0.0, 0.0), torque: Vec3::zeros() };
+    assert_eq!(device.write(now(), &bad).unwrap_err(), WriteFault::Failed);
+    wait("nothing for no number", || hd.forces() == Vec3::zeros());
+
+    // A servo that falls silent: its force does not live on.
+    push(&mut device, &hd, force, force);
+    wait("an old force ends", || hd.forces() == Vec3::zeros());
+    let io = device.io().expect("its I/O");
+    let stats: std::collections::BTreeMap<_, _> = io.stats.list().into_iter().collect();
+    assert!(stats["device_expired"] > 0 && stats["device_readings"] > 100, "{stats:?}");
+    assert!(stats["device_sense_to_force_us_median"] > 0, "{stats:?}");
+
+    // A force that the library refuses is no lost device.
+    push(&mut device, &hd, force, force);
+    (hd.set)(FAILS, 0x0201);
+    wait("it says so", || trouble(&*device).contains("HD_EXCEEDED_MAX_FORCE"));
+    assert_eq!((device.lifecycle(), hd.forces()), (Lifecycle::Ready, Vec3::zeros()));
+    (hd.set)(FAILS, 0);
+    push(&mut device, &hd, force, force);
+
+    // Its frame is lost: no force, and none of before when it is known again.
+    (hd.set)(CALIBRATION, 0x5002);
+    wait("uncalibrated", || device.lifecycle() == Lifecycle::Uncalibrated);
+    (hd.set)(CALIBRATION, 0x5000);
+    wait("ready", || device.lifecycle() == Lifecycle::Ready);
+    assert_eq!(device.write(now(), &pull).unwrap_err(), WriteFault::NotReady, "it has not been read since");
+
+    // Broken, or the maker's thread hangs: absent, and found again; the old force does not come with it.
+    for (what, value, said) in [(FAILS, 0x0302, "HD_COMM_ERROR"), (STILL, 1, "stands still")] {
+        push(&mut device, &hd, force, force);
+        let opens = (hd.get)(OPENS);
+        (hd.set)(what, value);
+        let mut reason = String::new();
+        wait("absent", || {
+            reason = trouble(&*device);
+            device.lifecycle() == Lifecycle::Absent
+        });
+        assert_eq!(device.write(now(), &pull).unwrap_err(), WriteFault::Gone);
+        (hd.set)(what, 0);
+        wait("found again", || (hd.get)(OPENS) > opens && device.lifecycle() == Lifecycle::Ready);
+        assert_eq!(hd.forces(), Vec3::zeros(), "{reason}");
+        assert_eq!(device.write(now(), &pull).unwrap_err(), WriteFault::NotReady, "{said}");
+    }
+
+    // The servo has crashed: whoever is left says zero.
+    push(&mut device, &hd, force, force);
+    assert!(device.emergency().expect("one").zero(now()), "it was taken");
+    assert_eq!(hd.forces(), Vec3::zeros());
+    for _ in 0..20 {
+        let _ = device.read(now());
+        let _ = device.write(now(), &pull);
+        std::thread::sleep(Duration::from_millis(1));
+        assert_eq!(hd.forces(), Vec3::zeros(), "and it stays so");
+    }
+    drop(device);
+    assert_eq!(((hd.get)(OPEN), (hd.get)(RUNNING)), (0, 0));
+
+    // The same from outside: the tool that brings it up, and the last zero.
+    let config = dir.path().join("hapticd.toml");
+    let text = |driver: &str| {
+        format!(
+            "[device]\nname = \"phantom-omni\"\ndriver = \"{driver}\"\nlibrary = \"{}\"\n[control]\nsocket = \"{}\"\n",
+            hd.path.display(),
+            dir.path().join("socket").display()
+        )
+    };
+    std::fs::write(&config, text("attached")).unwrap();
+    let hapticd = |args: &[&str], calibration: u32| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hapticd"));
+        command.args(args).arg("--config").arg(&config);
+        let out = command.env("STANDIN_CALIBRATION", calibration.to_string()).output().expect("runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (out.status.code(), text(&out.stdout) + &text(&out.stderr))
+    };
+    for calibration in [0x5000, 0x5001] {
+        let (code, said) = hapticd(&["calibrate", "--watch", "0.3"], calibration);
+        assert!(code == Some(0) && said.contains("phantom-omni: ready\n"), "{code:?} {said}");
+        assert!(said.contains("up     0.00 mm"), "{said}");
+    }
+    let (code, said) = hapticd(&["calibrate", "--timeout", "0.5", "--json"], 0x5002);
+    let states: Vec<serde_json::Value> =
+        said.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {said}"))).collect();
+    assert!(code == Some(1) && states.len() >= 2, "{code:?} {said}");
+    assert!(
+        states
+            .iter()
+            .any(|s| s["state"] == "uncalibrated" && s["text"].as_str().unwrap().contains("inkwell"))
+    );
+    assert_eq!(states.last().unwrap()["state"], "timeout");
+    // Two programs must not command one device.
+    let listener = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).unwrap();
+    let (code, said) = hapticd(&["calibrate"], 0x5000);
+    assert!(code == Some(1) && said.contains("stop it first"), "{code:?} {said}");
+    drop(listener);
+    let (code, said) = hapticd(&["zero"], 0x5000);
+    assert!(code == Some(0) && said.contains("zero commanded"), "{code:?} {said}");
+    std::fs::write(&config, text("simulated")).unwrap();
+    let (code, said) = hapticd(&["run"], 0x5000);
+    assert!(code == Some(78) && said.contains("device.library"), "{code:?} {said}");
+
+    // Dropped while it pushes; each style of calibration; opened and closed again and again.
+    for style in [1, 2, 4] {
+        (hd.set)(STYLE, style);
+        (hd.set)(CALIBRATION, 0x5001);
+        let mut device = phantom(&hd.options()).unwrap();
+        wait("ready", || device.lifecycle() == Lifecycle::Ready);
+        push(&mut device, &hd, force, force);
+        drop(device);
+        assert_eq!((hd.forces(), (hd.get)(OPEN), (hd.get)(RUNNING)), (Vec3::zeros(), 0, 0));
+    }
+    assert!((hd.force)(3) <= 3.3 + 1e-9, "never more than the device bears: {}", (hd.force)(3));
+    assert_eq!((hd.get)(MISUSE), 0, "calls that the interface does not allow");
+}
