@@ -7,6 +7,8 @@
 mod daemon;
 #[path = "end_to_end/disk.rs"]
 mod disk;
+#[path = "end_to_end/matrix.rs"]
+mod matrix;
 #[path = "end_to_end/owner.rs"]
 mod owner_tests;
 /// The shipped example, run as it stands.

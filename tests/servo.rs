@@ -29,6 +29,8 @@ mod lifecycle;
 mod lists;
 #[path = "servo/many.rs"]
 mod many;
+#[path = "servo/matrix.rs"]
+mod matrix;
 #[path = "servo/sharp.rs"]
 mod sharp;
 #[path = "servo/spheres.rs"]

@@ -294,7 +294,10 @@ impl Servo {
     fn write(&mut self, device: &mut dyn Device, now: u64, wrench: Wrench) -> Accepted {
         const NOTHING: Accepted = Accepted { applied: Wrench::ZERO, saturated: false };
         self.last = Wrench::ZERO;
-        if self.arming.state() == ServoState::Fault || device.lifecycle() != Lifecycle::Ready {
+        let lifecycle = device.lifecycle();
+        if self.arming.state() == ServoState::Fault || lifecycle != Lifecycle::Ready {
+            // It may have gone, or lost its frame, since it was read: this tick's record has the reason.
+            self.arming.device(lifecycle);
             device.zero(now);
             return NOTHING;
         }
