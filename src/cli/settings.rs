@@ -35,6 +35,7 @@ pub fn servo(config: &Config) -> ServoConfig {
             Energy::Off => EnergyGuard::Off,
             Energy::Observe => EnergyGuard::Observe,
             Energy::Certified => EnergyGuard::Certified,
+            Energy::Controller => EnergyGuard::Controller,
         },
         gate_force: a.small_force_n,
         gate_torque: a.small_torque_nm,

@@ -65,6 +65,7 @@ struct Report {
     width: Vec<Limit>,
     observe: Felt,
     certified: Felt,
+    controller: Felt,
     /// N/m, or null for a device that is not certifiable.
     covered: Option<f64>,
     /// Share of the felt stiffness that the energy bound keeps.
@@ -124,6 +125,7 @@ fn measured(profile: &Profile) -> anyhow::Result<Report> {
         width: measure::width(profile)?,
         observe,
         certified,
+        controller: measure::felt(profile, EnergyGuard::Controller, asked)?,
         covered: profile.covered(1e-3).map(|c: Covered| c.stiffness),
         kept: certified.stiffness / observe.stiffness.max(1e-9),
     })
@@ -190,7 +192,7 @@ fn text(r: &Report) -> String {
     );
     text +=
         "| limits.energy | felt N/m | at N | rests | restitution | peak N | depth mm |\n|-|-|-|-|-|-|-|\n";
-    for (name, f) in [("observe", &r.observe), ("certified", &r.certified)] {
+    for (name, f) in [("observe", &r.observe), ("controller", &r.controller), ("certified", &r.certified)] {
         let rests = if f.shakes { "no" } else { "yes" };
         let (k, n, e, peak, depth) = (f.stiffness, f.force, f.restitution, f.peak, 1e3 * f.depth);
         let _ = writeln!(text, "| {name} | {k:.0} | {n:.2} | {rests} | {e:.3} | {peak:.2} | {depth:.2} |");

@@ -12,6 +12,8 @@ pub enum Energy {
     Observe,
     /// The force is lowered to what the account covers.
     Certified,
+    /// Debt is damped away.
+    Controller,
 }
 
 /// `[limits]`.
@@ -75,8 +77,10 @@ fn energy(t: &Table<'_>) -> Result<Energy, SourceError> {
         None | Some("observe") => Ok(Energy::Observe),
         Some("off") => Ok(Energy::Off),
         Some("certified") => Ok(Energy::Certified),
-        Some(word) => {
-            Err(t.error("energy", format!("'{word}' is neither \"off\", \"observe\" nor \"certified\"")))
-        }
+        Some("controller") => Ok(Energy::Controller),
+        Some(word) => Err(t.error(
+            "energy",
+            format!("'{word}' is none of \"off\", \"observe\", \"controller\" and \"certified\""),
+        )),
     }
 }

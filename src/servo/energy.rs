@@ -32,6 +32,8 @@ pub(super) struct Bounded {
     pub wrench: Wrench,
     /// The factor on all but the gravity compensation, 0..=1.
     pub factor: f64,
+    /// It was changed.
+    pub acts: bool,
 }
 
 /// The account and what it needs to know of the device.
@@ -45,6 +47,8 @@ pub(super) struct Energy {
     jacobian: Matrix3<f64>,
     /// Part of the last command that only balances the mechanism's weight.
     weight: Wrench,
+    /// Most that may be added in one tick, N and N·m.
+    most: (f64, f64),
 }
 
 impl Energy {
@@ -68,6 +72,7 @@ impl Energy {
             last: None,
             jacobian: Matrix3::identity(),
             weight: Wrench::ZERO,
+            most: (config.slew_force * config.dt(), config.slew_torque * config.dt()),
         }
     }
 
@@ -137,19 +142,49 @@ impl Energy {
         }
     }
 
-    /// Lowers the command of tick `tick` to what the account covers; `weight` is its part that balances the mechanism.
+    /// The wrench at the tool point that efforts of the ports amount to; none where the mechanism is singular.
+    fn wrench(&self, efforts: &PerPort) -> Wrench {
+        let [a, b, c, d, e, f] = *efforts;
+        let tau = Vec3::new(a, b, c);
+        match self.profile.kinematics {
+            Kinematics::Ideal => Wrench { force: tau, torque: Vec3::new(d, e, f) },
+            Kinematics::Delta(_) | Kinematics::Serial3R(_) => {
+                let back = self.jacobian.transpose().try_inverse();
+                let force = back.map_or_else(Vec3::zeros, |back| back * tau);
+                let sound = force.iter().all(|f| f.is_finite());
+                Wrench { force: if sound { force } else { Vec3::zeros() }, torque: Vec3::zeros() }
+            }
+        }
+    }
+
+    /// Not more than a command may grow in one tick: at a crawl any debt would ask for endless damping.
+    fn gentle(&self, wrench: Wrench) -> Wrench {
+        let part = |size: f64, most: f64| if size > most { most / size } else { 1.0 };
+        let (force, torque) = (wrench.force.norm(), wrench.torque.norm());
+        wrench.scaled(part(force, self.most.0).min(part(torque, self.most.1)))
+    }
+
+    /// Lowers the command of tick `tick` to what the account covers, or adds what pays its debt; `weight` is its part that balances the mechanism.
     pub(super) fn bound(&mut self, tick: u64, command: &Wrench, weight: &Wrench) -> Bounded {
         self.weight = *weight;
-        let all = Bounded { wrench: *command, factor: 1.0 };
-        if self.guard != EnergyGuard::Certified {
-            return all;
+        let all = Bounded { wrench: *command, factor: 1.0, acts: false };
+        match self.guard {
+            EnergyGuard::Off | EnergyGuard::Observe => return all,
+            // Where there is no force, none is added.
+            EnergyGuard::Controller if *command == *weight => return all,
+            EnergyGuard::Controller => {
+                let damping = self.gentle(self.wrench(&self.account.repayment()));
+                let acts = damping != Wrench::ZERO;
+                return Bounded { wrench: *command + damping, acts, ..all };
+            }
+            EnergyGuard::Certified => {}
         }
         let rest = Wrench { force: command.force - weight.force, torque: command.torque - weight.torque };
         let factor = self.account.factor(tick, &self.efforts(&rest));
         if factor >= 1.0 {
             return all;
         }
-        Bounded { wrench: *weight + rest.scaled(factor), factor }
+        Bounded { wrench: *weight + rest.scaled(factor), factor, acts: true }
     }
 
     /// What the motors got in tick `tick`, and whether the tool was in contact, the force on.

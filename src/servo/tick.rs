@@ -262,9 +262,9 @@ impl Servo {
         };
         let wrench = if self.arming.gain() > 0.0 { wrench } else { Wrench::ZERO };
         let bounded = self.energy.bound(self.tick, &wrench, &weight.scaled(self.arming.gain()));
-        flags |= flag(bounded.factor < 1.0, FLAG_ENERGY_BOUND);
-        // The weight that is put back whole beside what the account covers may be more than a lowered limit.
-        let wrench = if bounded.factor < 1.0 { guard::saturate(&limits, &bounded.wrench) } else { wrench };
+        flags |= flag(bounded.acts, FLAG_ENERGY_BOUND);
+        // The weight that is put back whole beside what the account covers may be more than a lowered limit; so may damping.
+        let wrench = if bounded.acts { guard::saturate(&limits, &bounded.wrench) } else { wrench };
         // What stands still beside a stopped object keeps its force: only then is there a reason for none.
         // The virtual tool's spring is never exactly without force.
         let force = !self.coupled.dynamic() || coupled::perceptible(&rendered.wrench);

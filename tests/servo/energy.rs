@@ -236,15 +236,57 @@ fn bounce(profile: &Profile, config: ServoConfig, k: f64, above: f64) -> Bounce 
 
 /// Mean over where within a sample the touch falls.
 fn restitution(mass: f64, damping: f64, virtual_damping: f64, delay: u32, k: f64) -> f64 {
+    guarded_restitution(mass, damping, virtual_damping, delay, k, EnergyGuard::Off)
+}
+
+fn guarded_restitution(
+    mass: f64,
+    damping: f64,
+    virtual_damping: f64,
+    delay: u32,
+    k: f64,
+    guard: EnergyGuard,
+) -> f64 {
     const PHASES: u32 = 16;
     let profile = ideal(mass, damping, delay);
     let sum: f64 = (0..PHASES)
         .map(|i| {
             let above = 2e-3 + 1e-4 * (f64::from(i) + 0.5) / f64::from(PHASES);
-            bounce(&profile, config(virtual_damping / k, EnergyGuard::Off), k, above).restitution
+            bounce(&profile, config(virtual_damping / k, guard), k, above).restitution
         })
         .sum();
     sum / f64::from(PHASES)
+}
+
+/// The passivity controller takes most of what a sampled wall gives too much, and touches nothing where none is given: the wall is as
+/// stiff as without.
+#[test]
+fn the_controller_damps_what_was_given_too_much_and_keeps_the_stiffness() {
+    for (mass, b, damping, delay, k, e) in RESTITUTION {
+        let with = guarded_restitution(mass, b, damping, delay, k, EnergyGuard::Controller);
+        if e > 1.0 {
+            // What is given in the last period of a touch stays: there is no contact any more to damp it.
+            assert!(
+                with * with - 1.0 < 0.5 * (e * e - 1.0),
+                "{mass} {b} {damping} {delay} {k}: {with}, without {e}"
+            );
+        }
+        assert!(with <= e * 1.01, "{mass} {b} {damping} {delay} {k}: {with}, without {e}");
+    }
+    // A hand that presses slowly feels the same with and without.
+    let hand = "hand = 'normal'\nkeyframe = [{ time = 0.0, position = [0, 0.002, 0] }, { time = 0.2, position = [0, 0.002, 0] }, \
+                { time = 1.2, position = [0, -0.01, 0] }]\n";
+    let press = |guard| {
+        let walls = vec![wall(1, 0.0, 0.0, true, 1000.0)];
+        let mut rig = Rig::new(&ideal(0.1, 1.0, 1), hand, Vec3::zeros(), config(0.0, guard), walls);
+        (0..2500).map(|_| rig.step()).last().expect("ticks")
+    };
+    let (plain, controlled) = (press(EnergyGuard::Observe), press(EnergyGuard::Controller));
+    let felt = |r: &TickRecord| Vec3::from(r.applied_force).norm() / r.depth;
+    assert!(
+        plain.depth > 1e-4 && (felt(&controlled) / felt(&plain) - 1.0).abs() < 0.01,
+        "{controlled:?} {plain:?}"
+    );
 }
 
 /// Restitution without hand and guard (research: exact integration of the sampled loop): mass, b, B, delay, K, e.

@@ -68,6 +68,8 @@ pub enum EnergyGuard {
     Observe,
     /// The force is lowered to what the account covers.
     Certified,
+    /// Debt is damped away ([`Account::repayment`]): a passivity controller. It acts after the fact and promises nothing.
+    Controller,
 }
 
 /// What is certain of one port.
@@ -107,6 +109,8 @@ pub struct Account {
     free: f64,
     /// Where the true position of each port may lie, relative to the last reading.
     play: [(f64, f64); PORTS],
+    /// Displacements in the last period.
+    moved: PerPort,
 }
 
 impl Account {
@@ -122,6 +126,7 @@ impl Account {
             next: 0,
             free: 0.0,
             play: ports.map(|p| (0.0, p.count)),
+            moved: [0.0; PORTS],
         }
     }
 
@@ -144,6 +149,7 @@ impl Account {
         let held = Some(self.held(tick)).filter(|h| h.is_finite()).unwrap_or(0.0);
         self.energy = self.energy.min(held);
         self.play = self.ports.map(|p| (0.0, p.count));
+        self.moved = [0.0; PORTS];
     }
 
     /// A new sample in tick `tick`, before this tick's command: the ports have moved by `moved` within `elapsed` s since
@@ -158,6 +164,7 @@ impl Account {
         let friction = self.friction(moved);
         if intervals > 0 {
             let step = elapsed / intervals as f64;
+            self.moved = moved.map(|m| m / intervals as f64);
             let gained: f64 = (0..PORTS).map(|i| self.gain(i, intervals, moved, step, friction)).sum();
             if !gained.is_finite() {
                 self.restart(tick);
@@ -261,6 +268,22 @@ impl Account {
         // a s^2 - 2 b s + c = left, the larger root.
         let s = if a > 0.0 { (b + (b * b - a * (c - left)).max(0.0).sqrt()) / a } else { low };
         if s.is_finite() { s.clamp(low, high) } else { 0.0 }
+    }
+
+    /// Efforts that would pay the debt back within the next period, if the ports go on as in the last: damping
+    /// `alpha v` with `alpha = -E / (T |v|^2)` (Hannaford and Ryu 2002, Time-domain passivity control of haptic interfaces, the
+    /// controller in series). Nothing without debt. The way that readings may err by does not count as motion.
+    pub fn repayment(&self) -> PerPort {
+        let whole: f64 =
+            self.ports.iter().zip(&self.moved).filter(|(p, _)| p.driven).map(|(_, m)| m * m).sum();
+        if !(self.energy < 0.0 && whole > 0.0) {
+            return [0.0; PORTS];
+        }
+        let each = |i: usize| match (self.ports.get(i), self.moved.get(i)) {
+            (Some(p), Some(m)) if p.driven => self.energy * m.signum() * (m.abs() - p.count).max(0.0) / whole,
+            _ => 0.0,
+        };
+        std::array::from_fn(each)
     }
 
     /// What the motors were really given in tick `tick`, and whether the tool was in contact.
