@@ -7,6 +7,7 @@ use crate::config::{Config, Driver};
 use crate::control::socket::candidates;
 use crate::device::attached::{self, Attached};
 use crate::device::io::thread::now_ns;
+use crate::device::profile::Calibration;
 use crate::device::registry::{REPLAY, Registry};
 use crate::device::{Device, Lifecycle, Sample};
 use anyhow::{bail, ensure};
@@ -30,6 +31,9 @@ pub struct Args {
     /// Give up after this time, s
     #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = positive)]
     timeout: f64,
+    /// The arm is held in its calibration pose right now (docs/devices.md): its frame is set there
+    #[arg(long)]
+    in_pose: bool,
     /// Then show where the tool point is, for so long, s: directions and distances can be checked with a ruler
     #[arg(long, value_name = "S", value_parser = positive)]
     watch: Option<f64>,
@@ -56,12 +60,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         tell(args.json, &d.name, "ready", text)?;
         return Ok(exit::OK);
     }
-    let sockets = config.control.socket.clone().map_or_else(candidates, |socket| vec![socket]);
-    if let Some(socket) = sockets.iter().find(|socket| UnixStream::connect(socket).is_ok()) {
-        bail!(
-            "a daemon answers at {}: two programs must not command one device; stop it first",
-            socket.display()
-        );
+    let own = config.control.socket.clone();
+    for socket in candidates().into_iter().chain(own) {
+        use std::io::ErrorKind::{ConnectionRefused, NotFound};
+        match UnixStream::connect(&socket) {
+            Err(e) if matches!(e.kind(), NotFound | ConnectionRefused) => {}
+            // It answers, or does not let this user ask.
+            _ => bail!(
+                "there is a daemon at {}: two programs must not command one device; stop it first",
+                socket.display()
+            ),
+        }
     }
     let options = Attached {
         serial: d.serial.clone(),
@@ -71,7 +80,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let mut device = attached::open(registry.profile(&d.name)?, &options)?;
     let end = Instant::now() + Duration::from_secs_f64(args.timeout.min(1e6));
-    if !ready(&mut *device, &d.name, end, args.json)? {
+    if !ready(&mut *device, &d.name, end, &args)? {
         return Ok(exit::FAILED);
     }
     if let Some(seconds) = args.watch {
@@ -81,20 +90,30 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Tells each change of the device's state until it is ready; false when the time is over.
-fn ready(device: &mut dyn Device, name: &str, end: Instant, json: bool) -> anyhow::Result<bool> {
-    let (mut told, mut asked) = ((Lifecycle::Absent, String::new()), false);
+fn ready(device: &mut dyn Device, name: &str, end: Instant, args: &Args) -> anyhow::Result<bool> {
+    let (mut told, mut asked, json) = ((Lifecycle::Absent, String::new()), false, args.json);
+    let posed = device.profile().calibration == Calibration::Reset;
     loop {
         device.zero(now_ns());
         let state = device.lifecycle();
         let mut trouble = device.io().map_or_else(String::new, |io| io.trouble());
         if state == Lifecycle::Uncalibrated && !asked {
             asked = true;
-            // What the host cannot do itself it asks of its user.
-            if let Err(e) = device.calibrate() {
+            // Set anywhere else, the frame would be wrong, and so would every force.
+            let posed = posed && !args.in_pose;
+            if posed && trouble.is_empty() {
+                trouble = "hold it in its calibration pose (docs/devices.md) and press its button, or run this with --in-pose \
+                           while you hold it there"
+                    .into();
+            } else if !posed && let Err(e) = device.calibrate() {
+                // What the host cannot do itself it asks of its user.
                 trouble = e.to_string();
             }
         } else if state == Lifecycle::Uncalibrated && trouble.is_empty() {
             trouble.clone_from(&told.1);
+        }
+        if state == Lifecycle::Absent {
+            asked = false;
         }
         let now = (device.lifecycle(), trouble);
         if now != told && (now.0 == Lifecycle::Ready || now.0 != told.0 || !now.1.is_empty()) {

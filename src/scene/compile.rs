@@ -12,7 +12,7 @@ mod tests;
 mod thin;
 
 use super::cache::{Cache, CacheNote, Source};
-use super::model::{GeometryDef, Method, Object, Scene, SourceMesh, ToolDef, ToolGeometry};
+use super::model::{GeometryDef, Method, Object, Scene, Shell, SourceMesh, ToolDef, ToolGeometry};
 use super::snapshot::{Snapshot, SnapshotObject, Tool};
 use crate::contact::ist::{IstParams, Solid};
 use crate::contact::roles::Sampled;
@@ -147,7 +147,8 @@ impl Compiler {
     /// current pool what is not cached; `progress` counts thousandths of a geometry.
     ///
     /// # Errors
-    /// [`CompileError`]; the estimate of memory, that of the build included, is checked before anything is built.
+    /// [`CompileError`]; the estimate of memory, that of the build included, is checked before anything is built, and again before
+    /// each finer field of a geometry with thin walls that must hold.
     pub fn compile_reported(
         &self,
         scene: &Scene,
@@ -200,8 +201,16 @@ impl Compiler {
             let solid = built.get(key).and_then(|b| b.solid(want, progress));
             solids.insert(key.clone(), solid.ok_or(CompileError::Cancelled)?);
         }
-        let tool_field =
-            sampled::tool_field(scene).and_then(|(key, _)| built.get(&key).map(|b| b.field.clone()));
+        let tool_field = sampled::tool_field(scene).and_then(|(key, want)| {
+            let built = built.get(&key)?;
+            Some((built.field.clone(), built.fine.note(&want.mesh.label)))
+        });
+        if let Some((_, Some(thin))) = &tool_field {
+            let told =
+                scene.objects().filter(|o| o.shell == Shell::Object && sampled.contains_key(&o.meta.id));
+            let note = format!("the tool, asked by the object's points: {thin}");
+            report.warnings.extend(told.map(|o| (o.geometry, note.clone())));
+        }
         let objects = assemble(scene, &Parts { built: &built, solids: &solids, points: &points, tool_field });
         report.bytes = scene.mesh_bytes() + built.values().map(|b| b.bytes()).sum::<u64>();
         report.bytes += points.values().map(|p| p.memory_bytes() as u64).sum::<u64>();
@@ -236,6 +245,9 @@ impl Compiler {
         }
         let mut points = BTreeMap::new();
         for (def, geometry) in sampled.values() {
+            if progress.cancelled() {
+                return Err(CompileError::Cancelled);
+            }
             let shape = self.shape(geometry, &mut keyed, progress, report).map_err(|e| match e {
                 CompileError::Tool { label, cause } => CompileError::Points { id: def.meta.id, label, cause },
                 e => e,
@@ -409,7 +421,8 @@ struct Parts<'a> {
     built: &'a BTreeMap<GeometryKey, Arc<Built>>,
     solids: &'a BTreeMap<GeometryKey, Arc<Solid>>,
     points: &'a BTreeMap<ToolKey, Arc<PointShell>>,
-    tool_field: Option<Arc<Field>>,
+    /// With what is too fine for it.
+    tool_field: Option<(Arc<Field>, Option<String>)>,
 }
 
 impl Parts<'_> {
@@ -423,11 +436,9 @@ impl Parts<'_> {
         }
         let points = sampled::points_of(scene, def, o).and_then(|made_of| ToolKey::of(&made_of));
         match (points.and_then(|key| self.points.get(&key)), &self.tool_field) {
-            (Some(points), Some(tool)) => Some(ObjectShape::Sampled(Arc::new(Sampled::new(
-                points.clone(),
-                tool.clone(),
-                field.clone(),
-            )))),
+            (Some(points), Some((tool, thin))) if thin.is_none() || o.shell == Shell::Object => Some(
+                ObjectShape::Sampled(Arc::new(Sampled::new(points.clone(), tool.clone(), field.clone()))),
+            ),
             _ => Some(ObjectShape::Field(field.clone())),
         }
     }

@@ -169,6 +169,44 @@ fn its_stiffness_is_that_of_the_tools_motion() {
     assert!(ours.symmetric_eigenvalues().min() >= -1e-6 * ours.norm());
 }
 
+/// A sheet as the tool, pushed slowly through by a cube that is sampled: the side is kept, the force goes on growing, and lets go in front.
+#[test]
+fn the_side_is_kept_through_the_exchange() {
+    let sheet = shapes::cuboid(Vec3::new(0.08, 0.08, 0.002));
+    let cube = shapes::cuboid(Vec3::repeat(0.01));
+    let pair =
+        Pair { tool: ToolShape::Shell(points(&sheet, 300)), object: sampled(&cube, 600, &sheet, 0.0005) };
+    let mut state = QueryState::following();
+    let mut ask = |z: f64| {
+        let (tool, object) = (at(0.0, 0.0, 0.0), at(0.0, 0.0, z));
+        let q = Query {
+            tool: &pair.tool,
+            tool_pose: &tool,
+            tool_twist: &Twist::ZERO,
+            object: &pair.object,
+            object_pose: &object,
+            object_twist: &Twist::ZERO,
+            material: &MATERIAL,
+        };
+        query(&q, Budget::UNLIMITED, &mut state).wrench.force.z
+    };
+    // From above: the sheet is pushed down, by more and more, far beyond its middle.
+    let mut last = 0.0f64;
+    for k in 0..400 {
+        let depth = 1e-5 * f64::from(k) - 1e-3;
+        let force = ask(0.006 - depth);
+        if depth > 5e-4 {
+            assert!(force < 0.0, "{depth}: {force}");
+        }
+        if depth > 1.5e-3 {
+            assert!(force <= last + 0.05 * last.abs(), "{depth}: {force} after {last}");
+        }
+        last = force;
+    }
+    // Without a memory the far side would push it up by then.
+    assert_eq!(ask(0.0075), 0.0, "let go in front");
+}
+
 /// Power of the damping: never positive, whichever of the two moves, and as large for either.
 #[test]
 fn damping_brakes_the_tool_whichever_of_the_two_moves() {

@@ -175,7 +175,7 @@ pub unsafe extern "C" fn hdGetDoublev(what: c_uint, out: *mut f64) {
                 (values, 16)
             }
             0x2603 => {
-                values[0] = 3.3;
+                values[0] = 3.0;
                 (values, 1)
             }
             _ => {

@@ -110,7 +110,12 @@ pub fn open(profile: Arc<Profile>, options: &Attached) -> Result<Box<dyn Device>
             )
         }
         Kind::OpenHaptics => {
-            let phantom = openhaptics::open(profile, options.library.clone(), options.serial.clone())?;
+            let phantom = openhaptics::open(
+                profile,
+                options.library.clone(),
+                options.serial.clone(),
+                options.scheduling,
+            )?;
             return Ok(Box::new(phantom));
         }
         Kind::SpaceMouse => (
@@ -183,6 +188,7 @@ pub fn zero(profile: Arc<Profile>, options: &Attached) -> Result<Zeroed, DeviceE
     if profile.actuated == [false; 6] {
         return Ok(Zeroed::Idle("it has no motors".into()));
     }
+    let maker = Kind::of(&profile.name) == Some(Kind::OpenHaptics);
     // Without a firmware: a Falcon that would have to be started gives no force.
     let mut front = open(profile, &Attached { firmware: None, ..options.clone() })?;
     let Some(shared) = front.io() else { return Ok(Zeroed::Failed("it has no I/O of its own".into())) };
@@ -195,6 +201,8 @@ pub fn zero(profile: Arc<Profile>, options: &Attached) -> Result<Zeroed, DeviceE
             Lifecycle::Fault => break Zeroed::Idle(trouble),
             // It was looked for and is not there.
             Lifecycle::Absent if trouble == NOT_PLUGGED_IN => break Zeroed::NotThere,
+            // No library, or none of its devices: nobody could have pushed.
+            Lifecycle::Absent if maker && !trouble.is_empty() => break Zeroed::NotThere,
             _ => {}
         }
         if Instant::now() > end {

@@ -16,7 +16,7 @@ pub struct Scheduling {
 }
 
 /// The calling thread before the scheduler.
-pub(super) struct Seat {
+pub(in crate::device) struct Seat {
     wanted: Scheduling,
     /// CPUs on which the thread was started; `None` where the kernel does not say.
     home: Option<CpuSet>,
@@ -26,7 +26,7 @@ pub(super) struct Seat {
 impl Seat {
     /// For the calling thread: tries what is wanted, and goes back to the normal scheduler. Tells what was granted or why not;
     /// `None` when nothing was asked for. Without the right to it the thread still runs.
-    pub(super) fn try_out(wanted: Scheduling) -> (Self, Option<Result<String, String>>) {
+    pub(in crate::device) fn try_out(wanted: Scheduling) -> (Self, Option<Result<String, String>>) {
         let mut seat = Self { wanted, home: sched_getaffinity(Pid::from_raw(0)).ok(), urgent: true };
         let outcome = seat.raise();
         seat.set_urgent(false);
@@ -34,7 +34,7 @@ impl Seat {
     }
 
     /// As wanted, or like any other thread. Nothing is asked of the system where nothing changes.
-    pub(super) fn set_urgent(&mut self, urgent: bool) {
+    pub(in crate::device) fn set_urgent(&mut self, urgent: bool) {
         if urgent == self.urgent {
             return;
         }

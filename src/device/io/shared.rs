@@ -238,7 +238,7 @@ impl Shared {
         self.calibrate.store(true, Relaxed);
     }
 
-    pub(super) fn take_calibration(&self) -> bool {
+    pub(in crate::device) fn take_calibration(&self) -> bool {
         self.calibrate.swap(false, Relaxed)
     }
 
@@ -268,7 +268,7 @@ impl Shared {
         self.scheduling.get()
     }
 
-    pub(super) fn set_scheduling(&self, outcome: Result<String, String>) {
+    pub(in crate::device) fn set_scheduling(&self, outcome: Result<String, String>) {
         let _ = self.scheduling.set(outcome);
     }
 

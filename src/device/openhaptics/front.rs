@@ -13,7 +13,6 @@
     )
 )]
 
-use super::OWNED;
 use super::link::{Command, Link};
 use crate::device::io::shared::Shared;
 use crate::device::io::thread::now_ns;
@@ -23,7 +22,6 @@ use crate::device::{
 };
 use crate::geometry::pose::{Pose, Vec3, Wrench};
 use nalgebra::{Matrix3, Rotation3, Translation3, UnitQuaternion};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -43,6 +41,8 @@ pub struct Phantom {
     /// Life in which the last sample was taken.
     life: u32,
     seq: u64,
+    /// Forces that the library had refused when the last was commanded.
+    refusals: u64,
 }
 
 impl Phantom {
@@ -54,7 +54,7 @@ impl Phantom {
         thread: JoinHandle<()>,
     ) -> Self {
         let life = shared.life();
-        Self { profile, shared, link, thread: Some(thread), last: None, life, seq: 0 }
+        Self { profile, shared, link, thread: Some(thread), last: None, life, seq: 0, refusals: 0 }
     }
 
     fn put(&self, now_ns: u64, force: Vec3) {
@@ -90,6 +90,8 @@ impl Device for Phantom {
         if self.lifecycle() == Lifecycle::Ready {
             return Ok(());
         }
+        // The user says that the arm is in its reset pose, where it has one.
+        self.shared.ask_calibration();
         let trouble = self.shared.trouble();
         let text = if trouble.is_empty() { "not ready yet; try again".into() } else { trouble };
         Err(DeviceError::Driver(format!("{}: {text}", self.profile.name)))
@@ -146,9 +148,17 @@ impl Device for Phantom {
         let driven = &self.profile.actuated;
         let mut force = wrench.force;
         force.iter_mut().zip(driven).filter(|(_, on)| !**on).for_each(|(f, _)| *f = 0.0);
-        let saturated = force.norm() > self.profile.max_force;
+        let link = self.link.get();
+        // A force that was refused is gone: what comes after it must not be it again by itself.
+        let refusals = link.map_or(0, |link| link.refusals());
+        if std::mem::replace(&mut self.refusals, refusals) != refusals {
+            self.put(now_ns, Vec3::zeros());
+            return Err(WriteFault::Failed);
+        }
+        let most = link.map_or(self.profile.max_force, |link| link.most());
+        let saturated = force.norm() > most;
         if saturated {
-            force *= self.profile.max_force / force.norm();
+            force *= most / force.norm();
         }
         self.put(now_ns, force);
         Ok(Accepted { applied: Wrench { force, torque: Vec3::zeros() }, saturated })
@@ -178,13 +188,12 @@ impl Drop for Phantom {
         let end = Instant::now() + END;
         while !thread.is_finished() {
             if Instant::now() > end {
-                // It hangs in the maker's library. The next owner must not get in its way.
+                // It hangs in the maker's library, which stays its own until it comes back.
                 self.shared.set_unconfirmed();
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));
         }
         let _ = thread.join();
-        OWNED.store(false, Ordering::Release);
     }
 }

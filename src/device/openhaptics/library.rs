@@ -40,6 +40,14 @@ pub const DEVICE_ERRORS: std::ops::Range<c_uint> = 0x0300..0x0400;
 /// Errors about forces: the library takes them away by itself.
 pub const FORCE_ERRORS: std::ops::Range<c_uint> = 0x0200..0x0300;
 
+/// `HD_WARM_MOTORS`: a warning.
+pub const WARM_MOTORS: c_uint = 0x0200;
+/// `HD_CALIBRATION_ENCODER_RESET`: the arm must be in its reset pose when it is calibrated so.
+pub const ENCODER_RESET: c_uint = 1;
+
+/// Errors taken at once.
+const MOST_ERRORS: usize = 16;
+
 /// Code called by the vendor's scheduler.
 pub type Callback = unsafe extern "C" fn(*mut c_void) -> c_uint;
 
@@ -150,7 +158,12 @@ impl Library {
         let device = unsafe { (self.init_device)(std::ptr::null()) };
         match self.error() {
             0 if device != NO_DEVICE => Ok(device),
-            code => Err(code),
+            code => {
+                if device != NO_DEVICE {
+                    self.disable_device(device);
+                }
+                Err(code)
+            }
         }
     }
 
@@ -216,10 +229,27 @@ impl Library {
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 
-    /// Takes the last error; 0 = none.
+    /// Takes all errors that wait and gives the gravest, by their numbers' hundreds: the device's own before those about forces,
+    /// before the others; 0 = none.
     pub fn error(&self) -> c_uint {
-        // SAFETY: no argument; the answer is a plain structure.
-        unsafe { (self.get_error)() }.code
+        let grave = |code: c_uint| match code {
+            0 => 0,
+            c if DEVICE_ERRORS.contains(&c) => 3,
+            c if FORCE_ERRORS.contains(&c) => 2,
+            _ => 1,
+        };
+        let mut worst = 0;
+        for _ in 0..MOST_ERRORS {
+            // SAFETY: no argument; the answer is a plain structure.
+            let code = unsafe { (self.get_error)() }.code;
+            if code == 0 {
+                break;
+            }
+            if grave(code) > grave(worst) {
+                worst = code;
+            }
+        }
+        worst
     }
 
     /// Whether the frame of the current device is known.

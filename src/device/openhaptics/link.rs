@@ -1,15 +1,17 @@
 //! What the servo, the vendor's thread and ours share, and the vendor's rounds: they only exchange mailboxes.
 
 use super::library::{
-    BUTTONS, CALIBRATED, CONTINUE, DEVICE_ERRORS, FORCE_ERRORS, Library, NEEDS_UPDATE, NO_DEVICE, TRANSFORM,
+    BUTTONS, CALIBRATED, CONTINUE, DEVICE_ERRORS, ENCODER_RESET, FORCE_ERRORS, Library, NEEDS_UPDATE,
+    NO_DEVICE, TRANSFORM, WARM_MOTORS,
 };
 use crate::device::Lifecycle;
 use crate::device::io::mailbox::Mailbox;
+use crate::device::io::scheduling::{Scheduling, Seat};
 use crate::device::io::shared::Shared;
 use crate::device::io::thread::now_ns;
 use libc::c_void;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
 
 /// Age of the servo's newest command from which on the motors get zero, ns.
 const EXPIRED_NS: u64 = 5_000_000;
@@ -76,6 +78,15 @@ pub(super) struct Link {
     pub(super) broken: AtomicU32,
     /// The last error about forces; 0 = none.
     pub(super) refused: AtomicU32,
+    /// Forces that the library refused so far.
+    refusals: AtomicU64,
+    /// The user has the arm in its reset pose: it may be calibrated so.
+    pub(super) in_pose: AtomicBool,
+    /// How the vendor's thread shall be scheduled.
+    scheduling: Scheduling,
+    seated: AtomicBool,
+    /// A round is under way.
+    busy: AtomicBool,
     readings: Mailbox<READING>,
     commands: Mailbox<6>,
     rounds: AtomicU64,
@@ -83,7 +94,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(library: Library, shared: Arc<Shared>, max_force: f64) -> Self {
+    pub(super) fn new(library: Library, shared: Arc<Shared>, max_force: f64, scheduling: Scheduling) -> Self {
         Self {
             library,
             shared,
@@ -94,6 +105,11 @@ impl Link {
             calibration: AtomicU32::new(0),
             broken: AtomicU32::new(0),
             refused: AtomicU32::new(0),
+            refusals: AtomicU64::new(0),
+            in_pose: AtomicBool::new(false),
+            scheduling,
+            seated: AtomicBool::new(false),
+            busy: AtomicBool::new(false),
             readings: Mailbox::default(),
             commands: Mailbox::default(),
             rounds: AtomicU64::new(0),
@@ -104,6 +120,28 @@ impl Link {
     /// Rounds of the vendor's thread so far.
     pub(super) fn rounds(&self) -> u64 {
         self.rounds.load(Relaxed)
+    }
+
+    /// Forces that the library refused so far. Real-time safe.
+    pub(super) fn refusals(&self) -> u64 {
+        self.refusals.load(Relaxed)
+    }
+
+    /// Largest force that goes out, N. Real-time safe.
+    pub(super) fn most(&self) -> f64 {
+        self.max_force.min(f64::from_bits(self.nominal.load(Relaxed)))
+    }
+
+    /// Waits until no round is under way; false when that takes longer than `most_ns`.
+    pub(super) fn quiet(&self, most_ns: u64) -> bool {
+        let end = now_ns() + most_ns;
+        while self.busy.load(Ordering::SeqCst) {
+            if now_ns() > end {
+                return false;
+            }
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        }
+        true
     }
 
     /// Puts a command. Real-time safe.
@@ -133,7 +171,7 @@ impl Link {
             }
             return NOTHING;
         }
-        let most = self.max_force.min(f64::from_bits(self.nominal.load(Relaxed)));
+        let most = self.most();
         let size = force.iter().map(|f| f * f).sum::<f64>().sqrt();
         let part = if size > most { most / size } else { 1.0 };
         (force.map(|f| f * part), Some((number, sensed_ns)))
@@ -141,19 +179,57 @@ impl Link {
 
     /// One round of the vendor's thread.
     fn round(&self) {
-        let device = self.device.load(Relaxed);
-        if device == NO_DEVICE {
-            return;
+        self.busy.store(true, Ordering::SeqCst);
+        let device = self.device.load(Ordering::SeqCst);
+        if device != NO_DEVICE {
+            self.serve(device);
         }
+        self.busy.store(false, Ordering::SeqCst);
+    }
+
+    /// The vendor's thread is scheduled as our own for other devices: a thread that starves leaves the last force on.
+    fn seat(&self) {
+        if !self.seated.swap(true, Relaxed) {
+            let (mut seat, outcome) = Seat::try_out(self.scheduling);
+            seat.set_urgent(true);
+            if let Some(outcome) = outcome {
+                self.shared.set_scheduling(outcome);
+            }
+        }
+    }
+
+    /// Looks at the calibration. A frame that is lost ends the force at once. One that the library would only refine is
+    /// left until the device is opened anew: the pose would jump under the hand.
+    fn check(&self) {
+        let (library, shared) = (&self.library, &self.shared);
+        let state = library.check_calibration();
+        let ready = shared.lifecycle() == Lifecycle::Ready;
+        let style = self.style.load(Relaxed);
+        match state {
+            CALIBRATED => self.calibration.store(CALIBRATED, Relaxed),
+            NEEDS_UPDATE if ready => {}
+            _ => {
+                self.calibration.store(state, Relaxed);
+                if ready {
+                    shared.set_lifecycle(Lifecycle::Uncalibrated);
+                    shared.new_life();
+                }
+                let may = style == ENCODER_RESET && self.in_pose.swap(false, Relaxed)
+                    || style != ENCODER_RESET && state == NEEDS_UPDATE;
+                if may {
+                    library.update_calibration(style);
+                }
+            }
+        }
+    }
+
+    fn serve(&self, device: u32) {
+        self.seat();
         let (library, stats) = (&self.library, &self.shared.stats);
         let round = self.rounds.fetch_add(1, Relaxed);
         library.make_current(device);
         if round.is_multiple_of(CHECK_EVERY) {
-            let state = library.check_calibration();
-            if state == NEEDS_UPDATE {
-                library.update_calibration(self.style.load(Relaxed));
-            }
-            self.calibration.store(state, Relaxed);
+            self.check();
         }
         let now = now_ns();
         let (force, command) = self.wanted(now);
@@ -165,7 +241,12 @@ impl Link {
         match library.error() {
             0 => {}
             code if DEVICE_ERRORS.contains(&code) => self.broken.store(code, Relaxed),
-            code if FORCE_ERRORS.contains(&code) => self.refused.store(code, Relaxed),
+            code if FORCE_ERRORS.contains(&code) => {
+                self.refused.store(code, Relaxed);
+                if code != WARM_MOTORS {
+                    self.refusals.fetch_add(1, Relaxed);
+                }
+            }
             _ => {
                 stats.garbled.fetch_add(1, Relaxed);
                 return;

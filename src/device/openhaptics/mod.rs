@@ -11,12 +11,15 @@ mod supervisor;
 
 pub use front::Phantom;
 
-use super::DeviceError;
+use super::io::scheduling::Scheduling;
 use super::io::shared::Shared;
 use super::profile::Profile;
+use super::{DeviceError, Lifecycle};
+use link::Link;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use supervisor::Supervisor;
 
 /// Somebody in this process has the library.
@@ -30,6 +33,7 @@ pub fn open(
     profile: Arc<Profile>,
     library: Option<PathBuf>,
     serial: Option<String>,
+    scheduling: Scheduling,
 ) -> Result<Phantom, DeviceError> {
     let fail = |text: &str| DeviceError::Driver(format!("{}: {text}", profile.name));
     if OWNED.swap(true, Ordering::AcqRel) {
@@ -42,22 +46,50 @@ pub fn open(
         library,
         serial,
         max_force: profile.max_force,
+        scheduling,
         scheduled: None,
         again_ns: 0,
         seen: (0, 0),
+        told_ns: None,
     };
+    let beating = (shared.clone(), link.clone());
+    let ended = Arc::new(AtomicBool::new(false));
+    let over = ended.clone();
     let failing = shared.clone();
     let run = move || {
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| supervisor.run())).is_err() {
             failing.silence();
             failing.failed();
         }
+        over.store(true, Ordering::Release);
+        // Not before: a library that hangs is nobody else's.
+        OWNED.store(false, Ordering::Release);
     };
+    let beat = move || beat(&beating.0, &beating.1, &ended);
+    // Without it the watchdog would take a library that takes its time for a dead device.
+    let _ = std::thread::Builder::new().name("device-beat".into()).spawn(beat);
     match std::thread::Builder::new().name("device-hd".into()).spawn(run) {
         Ok(thread) => Ok(Phantom::new(profile, shared, link, thread)),
         Err(e) => {
             OWNED.store(false, Ordering::Release);
             Err(fail(&format!("no thread for it: {e}")))
         }
+    }
+}
+
+/// Between two beats.
+const BEAT: Duration = Duration::from_millis(20);
+
+/// Counts rounds for the watchdog while nothing is asked of the device, or the maker's thread goes on. Our own thread may be in the
+/// library for seconds.
+fn beat(shared: &Shared, link: &OnceLock<Arc<Link>>, ended: &AtomicBool) {
+    let mut before = 0;
+    while !ended.load(Ordering::Acquire) {
+        let rounds = link.get().map_or(0, |link| link.rounds());
+        if shared.lifecycle() != Lifecycle::Ready || rounds != before {
+            shared.stats.rounds.fetch_add(1, Ordering::Relaxed);
+        }
+        before = rounds;
+        std::thread::sleep(BEAT);
     }
 }

@@ -1,12 +1,15 @@
 //! Our own thread beside the vendor's: loads the library, finds the device, tells its state, begins again when it was lost.
 
-use super::library::{CALIBRATION_STYLE, FORCE_OUTPUT, Library, MODEL, NO_DEVICE, NOMINAL_MAX_FORCE, SERIAL};
+use super::library::{
+    CALIBRATION_STYLE, ENCODER_RESET, FORCE_OUTPUT, Library, MODEL, NO_DEVICE, NOMINAL_MAX_FORCE, SERIAL,
+};
 use super::link::{Link, round};
 use crate::device::Lifecycle;
+use crate::device::io::scheduling::Scheduling;
 use crate::device::io::shared::Shared;
 use crate::device::io::thread::now_ns;
 use crate::device::known::printable;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -16,6 +19,12 @@ const LOOK: Duration = Duration::from_millis(10);
 const AGAIN_NS: u64 = 1_000_000_000;
 /// The vendor's thread stands still when it made no round for so long, ns.
 const STILL_NS: u64 = 100_000_000;
+/// Time for the first round, ns.
+const FIRST_NS: u64 = 1_000_000_000;
+/// How long a refused force is told, ns.
+const TOLD_NS: u64 = 5_000_000_000;
+/// Longest wait for a round that is under way, ns.
+const QUIET_NS: u64 = 100_000_000;
 /// Rounds of zero before the device is closed, and how long they may take, ns.
 const LAST_ROUNDS: u64 = 3;
 const LAST_NS: u64 = 100_000_000;
@@ -33,18 +42,20 @@ pub(super) struct Supervisor {
     pub(super) library: Option<std::path::PathBuf>,
     pub(super) serial: Option<String>,
     pub(super) max_force: f64,
+    pub(super) scheduling: Scheduling,
     /// Handle of our rounds.
     pub(super) scheduled: Option<libc::c_ulong>,
     pub(super) again_ns: u64,
     /// Rounds seen last, and when they were fewer.
     pub(super) seen: (u64, u64),
+    /// Until when a refused force is told, ns.
+    pub(super) told_ns: Option<u64>,
 }
 
 impl Supervisor {
     /// Until it is told to stop.
     pub(super) fn run(mut self) {
         while !self.shared.stopping() {
-            self.shared.stats.rounds.fetch_add(1, Relaxed);
             self.look(now_ns());
             std::thread::sleep(LOOK);
         }
@@ -57,36 +68,33 @@ impl Supervisor {
             _ if now < self.again_ns => {}
             (None, _) => match Library::load(self.library.as_deref().map(std::path::Path::as_os_str)) {
                 Ok(library) => {
-                    let link = Link::new(library, self.shared.clone(), self.max_force);
+                    let link = Link::new(library, self.shared.clone(), self.max_force, self.scheduling);
                     let _ = self.link.set(Arc::new(link));
                 }
-                Err(why) => self.absent(&why, now),
+                Err(why) => self.absent(&why),
             },
-            (Some(link), None) => self.begin(&link, now),
+            (Some(link), None) => self.begin(&link),
         }
     }
 
-    fn absent(&mut self, why: &str, now: u64) {
-        self.shared.set_trouble(why);
+    fn absent(&mut self, why: &str) {
         self.shared.set_lifecycle(Lifecycle::Absent);
-        self.again_ns = now + AGAIN_NS;
+        self.shared.set_trouble(why);
+        // The library may have taken its time.
+        self.again_ns = now_ns() + AGAIN_NS;
     }
 
     /// Opens the device and has the vendor's thread serve it.
-    fn begin(&mut self, link: &Arc<Link>, now: u64) {
+    fn begin(&mut self, link: &Arc<Link>) {
         let library = &link.library;
-        self.shared.set_lifecycle(Lifecycle::Booting);
         let device = match library.init_device() {
             Ok(device) => device,
             Err(code) => {
-                return self.absent(
-                    &format!(
-                        "the maker's library finds no device ({}); is it switched on, set up with the maker's tool, and free of \
-                         other programs?",
-                        error_name(code)
-                    ),
-                    now,
-                );
+                return self.absent(&format!(
+                    "the maker's library finds no device ({}); is it switched on, set up with the maker's tool, and free of \
+                     other programs?",
+                    error_name(code)
+                ));
             }
         };
         library.make_current(device);
@@ -98,7 +106,7 @@ impl Supervisor {
                 "the maker's default device is a {model} with serial number {serial}, device.serial asks for {}",
                 printable(wanted)
             );
-            return self.absent(&text, now);
+            return self.absent(&text);
         }
         let nominal = library.doubles(NOMINAL_MAX_FORCE)[0];
         let nominal = if nominal > 0.0 { nominal } else { f64::INFINITY };
@@ -108,13 +116,14 @@ impl Supervisor {
         let code = library.error();
         if code != 0 {
             library.disable_device(device);
-            return self.absent(&format!("the device does not start ({})", error_name(code)), now);
+            return self.absent(&format!("the device does not start ({})", error_name(code)));
         }
         link.broken.store(0, Relaxed);
         link.refused.store(0, Relaxed);
         link.calibration.store(0, Relaxed);
+        self.shared.set_lifecycle(Lifecycle::Uncalibrated);
         self.shared.new_life();
-        link.device.store(device, Relaxed);
+        link.device.store(device, Ordering::SeqCst);
         // The vendor's thread may be in a round whenever we end: what it looks at is never freed.
         let data = Arc::into_raw(link.clone()).cast_mut().cast();
         // SAFETY: `round` expects a link, and this one is never freed.
@@ -122,7 +131,13 @@ impl Supervisor {
         if !STARTED.swap(true, Relaxed) {
             library.start_scheduler(RATE);
         }
-        self.seen = (link.rounds(), now);
+        let code = library.error();
+        if code != 0 {
+            self.close(link);
+            return self.absent(&format!("the maker's thread does not start ({})", error_name(code)));
+        }
+        // It may need a while for its first round.
+        self.seen = (link.rounds(), now_ns() + FIRST_NS);
         self.shared.stats.starts.fetch_add(1, Relaxed);
         self.shared.set_trouble("");
     }
@@ -138,28 +153,38 @@ impl Supervisor {
                 0 => "the maker's thread stands still".to_owned(),
                 code => format!("the device is lost ({})", error_name(code)),
             };
-            self.shared.new_life();
             self.shared.set_lifecycle(Lifecycle::Absent);
+            self.shared.new_life();
+            self.shared.set_trouble(&why);
             self.shared.stats.gone.fetch_add(1, Relaxed);
             self.close(link);
-            return self.absent(&why, now);
+            if broken == 0 && STARTED.swap(false, Relaxed) {
+                link.library.stop_scheduler();
+            }
+            return self.absent(&why);
+        }
+        let reset = link.style.load(Relaxed) == ENCODER_RESET;
+        if self.shared.take_calibration() && reset {
+            link.in_pose.store(true, Relaxed);
         }
         if !link.is_calibrated() {
-            if self.shared.lifecycle() == Lifecycle::Ready {
-                self.shared.new_life();
-            }
-            self.shared.set_trouble(
-                "not calibrated: put the stylus into its inkwell, or move the arm as the maker says",
-            );
+            // The round that found it has ended the force.
             self.shared.set_lifecycle(Lifecycle::Uncalibrated);
+            self.shared.set_trouble(if reset {
+                "not calibrated: stop the daemon, hold the arm in its reset pose and run hapticd calibrate --in-pose"
+            } else {
+                "not calibrated: put the stylus into its inkwell, or move the arm as the maker says"
+            });
             return;
         }
-        match link.refused.swap(0, Relaxed) {
-            0 if self.shared.lifecycle() == Lifecycle::Ready => {}
-            0 => self.shared.set_trouble(""),
-            code => self
-                .shared
-                .set_trouble(&format!("the maker's library refused a force ({})", error_name(code))),
+        let refused = link.refused.swap(0, Relaxed);
+        if refused != 0 {
+            self.told_ns = Some(now + TOLD_NS);
+            self.shared
+                .set_trouble(&format!("the maker's library refused a force ({})", error_name(refused)));
+        } else if self.told_ns.is_none_or(|until| now > until) {
+            self.told_ns = None;
+            self.shared.set_trouble("");
         }
         self.shared.set_lifecycle(Lifecycle::Ready);
     }
@@ -168,7 +193,10 @@ impl Supervisor {
         if let Some(handle) = self.scheduled.take() {
             link.library.unschedule(handle);
         }
-        let device = link.device.swap(NO_DEVICE, Relaxed);
+        let device = link.device.swap(NO_DEVICE, Ordering::SeqCst);
+        // A round that has seen the device must not meet a closed one; one that never ends cannot be waited for.
+        link.quiet(QUIET_NS);
+        link.calibration.store(0, Relaxed);
         if device != NO_DEVICE {
             link.library.disable_device(device);
         }

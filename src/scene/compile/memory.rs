@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 /// Memory set aside for a build; given back when dropped.
 pub(super) struct Reserved<'a> {
     compiler: &'a Compiler,
+    wanted: &'a Wanted<'a>,
     /// What is there already and stays, bytes.
     there: u64,
     bytes: Cell<u64>,
@@ -27,22 +28,28 @@ impl Memory for Reserved<'_> {
         self.compiler.cap.saturating_sub(self.there).saturating_sub(self.compiler.store().reserved)
     }
 
-    fn take(&self, bytes: u64) {
-        self.bytes.set(self.bytes.get().saturating_add(bytes));
+    fn swap(&self, given: u64, taken: u64) -> bool {
         let mut store = self.compiler.store();
-        store.reserved = store.reserved.saturating_add(bytes);
+        let reserved = store.reserved.saturating_sub(given).saturating_add(taken);
+        let fits = self.there.saturating_add(reserved) <= self.compiler.cap;
+        if fits {
+            self.bytes.set((self.bytes.get().saturating_sub(given)).saturating_add(taken));
+            store.reserved = reserved;
+            store.shrink(self.compiler.cap - self.there - reserved, |key| self.wanted.contains_key(key));
+        }
+        fits
     }
 }
 
 impl Compiler {
     /// Refuses a scene that would not fit while it is built, beside the builds that run already. Drops from memory what
     /// no scene needs where the build needs the room.
-    pub(super) fn reserve(
-        &self,
+    pub(super) fn reserve<'a>(
+        &'a self,
         scene: &Scene,
-        wanted: &Wanted<'_>,
+        wanted: &'a Wanted<'a>,
         tool: &BTreeSet<ToolKey>,
-    ) -> Result<Reserved<'_>, CompileError> {
+    ) -> Result<Reserved<'a>, CompileError> {
         let mut store = self.store();
         let shapes = tool.iter().map(ToolKey::bytes).fold(0, u64::saturating_add);
         let stays = scene.mesh_bytes().saturating_add(shapes);
@@ -88,6 +95,6 @@ impl Compiler {
         let room = self.cap - stays - store.reserved;
         store.shrink(room, |key| wanted.contains_key(key));
         drop(store);
-        Ok(Reserved { compiler: self, there: stays + (fields - missing), bytes: Cell::new(bytes) })
+        Ok(Reserved { compiler: self, wanted, there: stays + (fields - missing), bytes: Cell::new(bytes) })
     }
 }

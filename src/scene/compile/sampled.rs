@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// four times closer on it.
 const MUCH_SMALLER: f64 = 1.0 / 16.0;
 
-/// True for an object whose points ask the tool's field.
+/// True for an object whose points ask the tool's field, if that holds the tool: one too thin for it is felt by its own points, unless
+/// the object says otherwise.
 pub(super) fn is_sampled(scene: &Scene, def: &GeometryDef, object: &Object) -> bool {
     let Some((mesh, scale)) = placed(scene) else { return false };
     if method(scene, def, object) != Some(Method::Vps) {

@@ -17,8 +17,9 @@ use std::sync::{Arc, OnceLock};
 pub(super) trait Memory {
     /// Bytes that are left.
     fn spare(&self) -> u64;
-    /// Sets that many aside until the compilation ends.
-    fn take(&self, bytes: u64);
+    /// Gives back what was set aside and sets other bytes aside, until the compilation ends. False, and nothing done, where they are not
+    /// there any more.
+    fn swap(&self, given: u64, taken: u64) -> bool;
 }
 
 /// A field with what the snapshot needs to know about it.
@@ -49,11 +50,15 @@ impl Built {
         let radius = mesh.vertices.iter().map(|v| (v - centre).norm()).fold(0.0, f64::max);
         let (mut field, report, mut source) = disk.field(&mesh, &want.params, progress, notes)?;
         let mut fine = Fineness::of(&mesh, &field, &report);
-        let mut params = want.params;
+        let (mut params, mut aside) = (want.params, 0);
         while want.hold {
             let Some((finer, needs)) = fine.hold(&mesh, &params, &field, memory.spare())? else { break };
-            params = finer;
-            memory.take(needs.field.saturating_add(needs.working));
+            let bytes = needs.field.saturating_add(needs.working);
+            if !memory.swap(aside, bytes) {
+                // Another build took it: what is left decides.
+                continue;
+            }
+            (params, aside) = (finer, bytes);
             drop(field);
             let next = disk.field(&mesh, &params, progress, notes)?;
             (field, source) = (next.0, next.2);
@@ -80,9 +85,9 @@ impl Built {
     }
 }
 
-/// Estimate of a shell of that many points, bytes: seven f32 each, and the weights of its prefixes.
+/// Estimate of a shell of that many points, bytes: seven f32 each in two orders, patches, weights of the prefixes, balls.
 pub(super) fn shell_bytes(points: usize) -> u64 {
-    points as u64 * 48 + 1024
+    points as u64 * 72 + 1024
 }
 
 /// The memory cache. Least recently used fields that no scene needs go first.

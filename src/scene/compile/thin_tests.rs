@@ -13,7 +13,9 @@ impl Memory for Left {
         self.0
     }
 
-    fn take(&self, _: u64) {}
+    fn swap(&self, _: u64, taken: u64) -> bool {
+        taken <= self.0
+    }
 }
 
 fn note(mesh: TriMesh, scale: [f64; 3], resolution: Resolution) -> Option<String> {
