@@ -148,7 +148,7 @@ fn a_phantom_through_the_library_of_its_maker() {
     assert!(device.calibrate().is_err());
     (hd.set)(PRESENT, 1);
     wait("it is found", || device.lifecycle() == Lifecycle::Uncalibrated);
-    assert!(trouble(&*device).contains("inkwell"));
+    wait("it says so", || trouble(&*device).contains("inkwell"));
     let force = Vec3::new(0.0, 1.0, -2.0);
     let pull = Wrench { force, torque: Vec3::zeros() };
     for _ in 0..50 {

@@ -203,8 +203,12 @@ fn the_side_is_kept_through_the_exchange() {
         }
         last = force;
     }
-    // Without a memory the far side would push it up by then.
-    assert_eq!(ask(0.0075), 0.0, "let go in front");
+    // Without a memory the far side would have pushed it on. Back the way it came, never up, and nothing in front.
+    for k in (-150..400).rev() {
+        let depth = 1e-5 * f64::from(k) - 1e-3;
+        let force = ask(0.006 - depth);
+        assert!(force <= 0.0 && (depth > -1e-3 || force == 0.0), "{depth}: {force}");
+    }
 }
 
 /// Power of the damping: never positive, whichever of the two moves, and as large for either.

@@ -228,7 +228,7 @@ fn what_breaks_in_the_device_ends_the_force_as_the_table_says() {
             let within = promised[row];
             // What was said before it may stand one tick longer: the fault may fall between two reads.
             rig.ticks_to_zero(within + 2);
-            rig.stays(fault);
+            rig.latched(fault);
         }
         // Hit hard, it is faster than the limit, or than it can move at all.
         let mut rig = Rig::pressing(name, vec![], 0.0);
@@ -237,7 +237,7 @@ fn what_breaks_in_the_device_ends_the_force_as_the_table_says() {
         rig.ticks_to_zero(promised["velocity"] + 3);
         let fault = rig.bench.last.fault;
         assert!([Fault::Velocity, Fault::PoseJump].contains(&fault), "{fault:?}");
-        rig.latched(fault);
+        rig.stays(fault);
 
         let mut rig = Rig::pressing(name, broken(FaultKind::Stale, 400.0), 0.0);
         // The ramp first, the fault after a quarter of a second.
