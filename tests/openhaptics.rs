@@ -60,7 +60,10 @@ impl StandIn {
                 let symbol = unsafe { libc::dlsym(handle, $name.as_ptr()) };
                 assert!(!symbol.is_null(), "{:?}", $name);
                 // SAFETY: the stand-in has it with these arguments.
-                unsafe { std::mem::transmute(symbol) }
+                #[allow(clippy::missing_transmute_annotations)]
+                unsafe {
+                    std::mem::transmute(symbol)
+                }
             }};
         }
         Some(Self {

@@ -13,7 +13,7 @@
     )
 )]
 
-use super::link::{Command, Link};
+use super::link::{Command, Mail};
 use crate::device::io::shared::Shared;
 use crate::device::io::thread::now_ns;
 use crate::device::profile::Profile;
@@ -22,7 +22,7 @@ use crate::device::{
 };
 use crate::geometry::pose::{Pose, Vec3, Wrench};
 use nalgebra::{Matrix3, Rotation3, Translation3, UnitQuaternion};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ const END: Duration = Duration::from_millis(1500);
 pub struct Phantom {
     profile: Arc<Profile>,
     shared: Arc<Shared>,
-    link: Arc<OnceLock<Arc<Link>>>,
+    mail: Arc<Mail>,
     thread: Option<JoinHandle<()>>,
     last: Option<Sample>,
     /// Life in which the last sample was taken.
@@ -50,17 +50,16 @@ impl Phantom {
     pub(super) fn new(
         profile: Arc<Profile>,
         shared: Arc<Shared>,
-        link: Arc<OnceLock<Arc<Link>>>,
+        mail: Arc<Mail>,
         thread: JoinHandle<()>,
     ) -> Self {
         let life = shared.life();
-        Self { profile, shared, link, thread: Some(thread), last: None, life, seq: 0, refusals: 0 }
+        Self { profile, shared, mail, thread: Some(thread), last: None, life, seq: 0, refusals: 0 }
     }
 
     fn put(&self, now_ns: u64, force: Vec3) {
-        let Some(link) = self.link.get() else { return };
         let sensed_ns = self.last.map_or(0, |s| s.time_ns);
-        link.put(&Command { force: force.into(), at_ns: now_ns, sensed_ns, life: self.life });
+        self.mail.put(&Command { force: force.into(), at_ns: now_ns, sensed_ns, life: self.life });
     }
 
     /// Joint angles of the profile's mechanism at a tool point; where it does not reach, those of the last one.
@@ -101,17 +100,17 @@ impl Device for Phantom {
         if self.lifecycle() == Lifecycle::Absent {
             return Err(ReadFault::Gone);
         }
-        let Some(reading) = self.link.get().and_then(|link| link.reading()) else {
-            return Err(ReadFault::Stale);
-        };
+        let Some(reading) = self.mail.reading() else { return Err(ReadFault::Stale) };
         if let Some(last) = self.last.filter(|last| last.seq == reading.seq) {
             return Ok(Sample { lost: 0, ..last });
         }
         let rotation = Matrix3::from_column_slice(&reading.rotation);
         let crooked = (rotation.transpose() * rotation - Matrix3::identity()).amax();
         let position = Vec3::from(reading.position);
-        // NaN is crooked too.
-        if !(crooked < CROOKED && rotation.determinant() > 0.0) || !position.iter().all(|x| x.is_finite()) {
+        // No number is not less.
+        let sound =
+            crooked < CROOKED && rotation.determinant() > 0.0 && position.iter().all(|x| x.is_finite());
+        if !sound {
             return Err(ReadFault::Garbled);
         }
         self.life = self.shared.life();
@@ -148,14 +147,13 @@ impl Device for Phantom {
         let driven = &self.profile.actuated;
         let mut force = wrench.force;
         force.iter_mut().zip(driven).filter(|(_, on)| !**on).for_each(|(f, _)| *f = 0.0);
-        let link = self.link.get();
         // A force that was refused is gone: what comes after it must not be it again by itself.
-        let refusals = link.map_or(0, |link| link.refusals());
+        let refusals = self.mail.refusals();
         if std::mem::replace(&mut self.refusals, refusals) != refusals {
             self.put(now_ns, Vec3::zeros());
             return Err(WriteFault::Failed);
         }
-        let most = link.map_or(self.profile.max_force, |link| link.most());
+        let most = self.mail.most();
         let saturated = force.norm() > most;
         if saturated {
             force *= most / force.norm();

@@ -123,7 +123,11 @@ impl Library {
                 }
                 // SAFETY: the interface publishes a function of this name with the field's arguments (module text); both are
                 // pointers to code.
-                unsafe { std::mem::transmute(symbol) }
+                // (The field's type says what it becomes.)
+                #[allow(clippy::missing_transmute_annotations)]
+                unsafe {
+                    std::mem::transmute(symbol)
+                }
             }};
         }
         Ok(Self {

@@ -60,66 +60,32 @@ pub(super) struct Command {
     pub(super) life: u32,
 }
 
-/// Everything shared.
-pub(super) struct Link {
-    pub(super) library: Library,
-    pub(super) shared: Arc<Shared>,
+/// The mailboxes between the servo and the vendor's rounds.
+pub(super) struct Mail {
     /// Largest force of the profile, N.
-    pub(super) max_force: f64,
-    /// The device's handle.
-    pub(super) device: AtomicU32,
+    max_force: f64,
     /// What the device itself allows, N, bits.
-    pub(super) nominal: AtomicU64,
-    /// How it is calibrated.
-    pub(super) style: AtomicU32,
-    /// What the last check of the calibration said.
-    pub(super) calibration: AtomicU32,
-    /// The last error of the device itself; 0 = none.
-    pub(super) broken: AtomicU32,
-    /// The last error about forces; 0 = none.
-    pub(super) refused: AtomicU32,
+    nominal: AtomicU64,
     /// Forces that the library refused so far.
     refusals: AtomicU64,
-    /// The user has the arm in its reset pose: it may be calibrated so.
-    pub(super) in_pose: AtomicBool,
-    /// How the vendor's thread shall be scheduled.
-    scheduling: Scheduling,
-    seated: AtomicBool,
-    /// A round is under way.
-    busy: AtomicBool,
     readings: Mailbox<READING>,
     commands: Mailbox<6>,
-    rounds: AtomicU64,
-    last_command: AtomicU64,
 }
 
-impl Link {
-    pub(super) fn new(library: Library, shared: Arc<Shared>, max_force: f64, scheduling: Scheduling) -> Self {
+impl Mail {
+    pub(super) fn new(max_force: f64) -> Self {
         Self {
-            library,
-            shared,
             max_force,
-            device: AtomicU32::new(NO_DEVICE),
             nominal: AtomicU64::new(f64::INFINITY.to_bits()),
-            style: AtomicU32::new(0),
-            calibration: AtomicU32::new(0),
-            broken: AtomicU32::new(0),
-            refused: AtomicU32::new(0),
             refusals: AtomicU64::new(0),
-            in_pose: AtomicBool::new(false),
-            scheduling,
-            seated: AtomicBool::new(false),
-            busy: AtomicBool::new(false),
             readings: Mailbox::default(),
             commands: Mailbox::default(),
-            rounds: AtomicU64::new(0),
-            last_command: AtomicU64::new(0),
         }
     }
 
-    /// Rounds of the vendor's thread so far.
-    pub(super) fn rounds(&self) -> u64 {
-        self.rounds.load(Relaxed)
+    /// What the device itself allows, N.
+    pub(super) fn set_nominal(&self, force: f64) {
+        self.nominal.store(force.to_bits(), Relaxed);
     }
 
     /// Forces that the library refused so far. Real-time safe.
@@ -130,6 +96,74 @@ impl Link {
     /// Largest force that goes out, N. Real-time safe.
     pub(super) fn most(&self) -> f64 {
         self.max_force.min(f64::from_bits(self.nominal.load(Relaxed)))
+    }
+
+    /// Puts a command. Real-time safe.
+    pub(super) fn put(&self, c: &Command) {
+        let [x, y, z] = c.force.map(f64::to_bits);
+        self.commands.put(&[x, y, z, c.at_ns, c.sensed_ns, u64::from(c.life)]);
+    }
+
+    /// The newest reading. Real-time safe.
+    pub(super) fn reading(&self) -> Option<Reading> {
+        self.readings.newest().map(|(_, words)| Reading::from_words(&words))
+    }
+}
+
+/// Everything shared.
+pub(super) struct Link {
+    pub(super) library: Library,
+    pub(super) shared: Arc<Shared>,
+    pub(super) mail: Arc<Mail>,
+    /// The device's handle.
+    pub(super) device: AtomicU32,
+    /// How it is calibrated.
+    pub(super) style: AtomicU32,
+    /// What the last check of the calibration said.
+    pub(super) calibration: AtomicU32,
+    /// The last error of the device itself; 0 = none.
+    pub(super) broken: AtomicU32,
+    /// The last error about forces; 0 = none.
+    pub(super) refused: AtomicU32,
+    /// The user has the arm in its reset pose: it may be calibrated so.
+    pub(super) in_pose: AtomicBool,
+    /// How the vendor's thread shall be scheduled.
+    scheduling: Scheduling,
+    seated: AtomicBool,
+    /// A round is under way.
+    busy: AtomicBool,
+    rounds: AtomicU64,
+    last_command: AtomicU64,
+}
+
+impl Link {
+    pub(super) fn new(
+        library: Library,
+        shared: Arc<Shared>,
+        mail: Arc<Mail>,
+        scheduling: Scheduling,
+    ) -> Self {
+        Self {
+            library,
+            shared,
+            mail,
+            device: AtomicU32::new(NO_DEVICE),
+            style: AtomicU32::new(0),
+            calibration: AtomicU32::new(0),
+            broken: AtomicU32::new(0),
+            refused: AtomicU32::new(0),
+            in_pose: AtomicBool::new(false),
+            scheduling,
+            seated: AtomicBool::new(false),
+            busy: AtomicBool::new(false),
+            rounds: AtomicU64::new(0),
+            last_command: AtomicU64::new(0),
+        }
+    }
+
+    /// Rounds of the vendor's thread so far.
+    pub(super) fn rounds(&self) -> u64 {
+        self.rounds.load(Relaxed)
     }
 
     /// Waits until no round is under way; false when that takes longer than `most_ns`.
@@ -144,21 +178,10 @@ impl Link {
         true
     }
 
-    /// Puts a command. Real-time safe.
-    pub(super) fn put(&self, c: &Command) {
-        let [x, y, z] = c.force.map(f64::to_bits);
-        self.commands.put(&[x, y, z, c.at_ns, c.sensed_ns, u64::from(c.life)]);
-    }
-
-    /// The newest reading. Real-time safe.
-    pub(super) fn reading(&self) -> Option<Reading> {
-        self.readings.newest().map(|(_, words)| Reading::from_words(&words))
-    }
-
     /// What the motors get now: the newest command, or nothing. The number of the command that it is, if it is one.
     fn wanted(&self, now: u64) -> ([f64; 3], Option<(u64, u64)>) {
         const NOTHING: ([f64; 3], Option<(u64, u64)>) = ([0.0; 3], None);
-        let Some((number, words)) = self.commands.newest() else { return NOTHING };
+        let Some((number, words)) = self.mail.commands.newest() else { return NOTHING };
         let [x, y, z, at_ns, sensed_ns, life] = words;
         let force = [x, y, z].map(f64::from_bits);
         let meant = u64::from(self.shared.life()) == life && self.shared.lifecycle() == Lifecycle::Ready;
@@ -171,7 +194,7 @@ impl Link {
             }
             return NOTHING;
         }
-        let most = self.most();
+        let most = self.mail.most();
         let size = force.iter().map(|f| f * f).sum::<f64>().sqrt();
         let part = if size > most { most / size } else { 1.0 };
         (force.map(|f| f * part), Some((number, sensed_ns)))
@@ -244,7 +267,7 @@ impl Link {
             code if FORCE_ERRORS.contains(&code) => {
                 self.refused.store(code, Relaxed);
                 if code != WARM_MOTORS {
-                    self.refusals.fetch_add(1, Relaxed);
+                    self.mail.refusals.fetch_add(1, Relaxed);
                 }
             }
             _ => {
@@ -264,7 +287,7 @@ impl Link {
         }
         let seq = stats.readings.fetch_add(1, Relaxed) + 1;
         let m = &transform;
-        self.readings.put(
+        self.mail.readings.put(
             &Reading {
                 rotation: [m[0], m[1], m[2], m[4], m[5], m[6], m[8], m[9], m[10]],
                 position: [1e-3 * m[12], 1e-3 * m[13], 1e-3 * m[14]],

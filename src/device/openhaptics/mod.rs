@@ -15,7 +15,7 @@ use super::io::scheduling::Scheduling;
 use super::io::shared::Shared;
 use super::profile::Profile;
 use super::{DeviceError, Lifecycle};
-use link::Link;
+use link::{Link, Mail};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -40,12 +40,13 @@ pub fn open(
         return Err(fail("the maker's library serves one owner in a process, and it has one"));
     }
     let (shared, link) = (Arc::new(Shared::default()), Arc::new(OnceLock::new()));
+    let mail = Arc::new(Mail::new(profile.max_force));
     let supervisor = Supervisor {
         shared: shared.clone(),
         link: link.clone(),
         library,
         serial,
-        max_force: profile.max_force,
+        mail: mail.clone(),
         scheduling,
         scheduled: None,
         again_ns: 0,
@@ -69,7 +70,7 @@ pub fn open(
     // Without it the watchdog would take a library that takes its time for a dead device.
     let _ = std::thread::Builder::new().name("device-beat".into()).spawn(beat);
     match std::thread::Builder::new().name("device-hd".into()).spawn(run) {
-        Ok(thread) => Ok(Phantom::new(profile, shared, link, thread)),
+        Ok(thread) => Ok(Phantom::new(profile, shared, mail, thread)),
         Err(e) => {
             OWNED.store(false, Ordering::Release);
             Err(fail(&format!("no thread for it: {e}")))

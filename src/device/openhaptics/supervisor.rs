@@ -3,7 +3,7 @@
 use super::library::{
     CALIBRATION_STYLE, ENCODER_RESET, FORCE_OUTPUT, Library, MODEL, NO_DEVICE, NOMINAL_MAX_FORCE, SERIAL,
 };
-use super::link::{Link, round};
+use super::link::{Link, Mail, round};
 use crate::device::Lifecycle;
 use crate::device::io::scheduling::Scheduling;
 use crate::device::io::shared::Shared;
@@ -37,11 +37,11 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 /// What is known of the library's tries.
 pub(super) struct Supervisor {
     pub(super) shared: Arc<Shared>,
-    /// Where the servo finds the link once it exists.
+    /// Made once the library is loaded.
     pub(super) link: Arc<OnceLock<Arc<Link>>>,
+    pub(super) mail: Arc<Mail>,
     pub(super) library: Option<std::path::PathBuf>,
     pub(super) serial: Option<String>,
-    pub(super) max_force: f64,
     pub(super) scheduling: Scheduling,
     /// Handle of our rounds.
     pub(super) scheduled: Option<libc::c_ulong>,
@@ -68,7 +68,7 @@ impl Supervisor {
             _ if now < self.again_ns => {}
             (None, _) => match Library::load(self.library.as_deref().map(std::path::Path::as_os_str)) {
                 Ok(library) => {
-                    let link = Link::new(library, self.shared.clone(), self.max_force, self.scheduling);
+                    let link = Link::new(library, self.shared.clone(), self.mail.clone(), self.scheduling);
                     let _ = self.link.set(Arc::new(link));
                 }
                 Err(why) => self.absent(&why),
@@ -110,7 +110,7 @@ impl Supervisor {
         }
         let nominal = library.doubles(NOMINAL_MAX_FORCE)[0];
         let nominal = if nominal > 0.0 { nominal } else { f64::INFINITY };
-        link.nominal.store(nominal.to_bits(), Relaxed);
+        link.mail.set_nominal(nominal);
         link.style.store(style(library.integer(CALIBRATION_STYLE)), Relaxed);
         library.enable(FORCE_OUTPUT);
         let code = library.error();

@@ -51,8 +51,9 @@ impl Built {
         let (mut field, report, mut source) = disk.field(&mesh, &want.params, progress, notes)?;
         let mut fine = Fineness::of(&mesh, &field, &report);
         let (mut params, mut aside) = (want.params, 0);
-        while want.hold {
-            let Some((finer, needs)) = fine.hold(&mesh, &params, &field, memory.spare())? else { break };
+        loop {
+            let finer = if want.hold { fine.hold(&mesh, &params, &field, memory.spare())? } else { None };
+            let Some((finer, needs)) = finer else { break };
             let bytes = needs.field.saturating_add(needs.working);
             if !memory.swap(aside, bytes) {
                 // Another build took it: what is left decides.
