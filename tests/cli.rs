@@ -195,6 +195,7 @@ fn a_full_standard_output_is_an_error_and_no_panic() {
         vec!["devices".into(), "--json".into()],
         vec!["devices".into(), "ideal-6dof".into()],
         vec!["stability".into(), "ideal-6dof".into()],
+        vec!["calibrate".into()],
         vec!["zero".into()],
     ];
     for line in &lines {

@@ -285,8 +285,13 @@ mod tests {
         let known = *lookup(0x2988, 0x0304).expect("known");
         let touch = Seen { known, product: 0x0304, serial: None, path: "/dev/hidraw0".into() };
         let text = seen_text(std::slice::from_ref(&touch));
-        assert!(text.contains("no driver; its simulation is 'phantom-omni'"), "{text}");
-        assert_eq!(seen_json(&touch)["driver"], Value::Null);
+        assert!(text.contains("device.name = \"phantom-omni\", device.driver = \"attached\""), "{text}");
+        assert_eq!(seen_json(&touch)["driver"], json!("openhaptics"));
+        // One that is known, without a profile.
+        let known = *lookup(0x1451, 0x0001).expect("known");
+        let other = Seen { known, product: 0x0001, serial: None, path: "usb 1-3".into() };
+        assert!(seen_text(std::slice::from_ref(&other)).contains("no driver"));
+        assert_eq!(seen_json(&other)["driver"], Value::Null);
         assert!(seen_text(&[]).contains("no known haptic device"));
     }
 }
