@@ -6,7 +6,8 @@
 
 use hapticd::contact::vps::{PointShell, ShellParams};
 use hapticd::contact::{
-    Budget, Friction, Material, ObjectShape, Query, QueryState, SimdLevel, ToolShape, force_simd, query,
+    Budget, Friction, Material, ObjectShape, Query, QueryState, SimdLevel, Texture, ToolShape, force_simd,
+    query,
 };
 use hapticd::geometry::field::Field;
 use hapticd::geometry::{Point, Pose, Twist, Vec3, shapes};
@@ -59,8 +60,13 @@ fn main() {
         field.coarse_error() / cell
     );
     let object = ObjectShape::Field(Arc::new(field));
-    let material =
-        Material { stiffness: 1000.0, reference_area: 1e-4, damping: 2.0, friction: Friction::NONE };
+    let material = Material {
+        stiffness: 1000.0,
+        reference_area: 1e-4,
+        damping: 2.0,
+        friction: Friction::NONE,
+        texture: Texture::NONE,
+    };
     for points in [10_000u32, 35_000] {
         for (name, tool_radius) in
             [("none touches", radius * 1.04), ("half touch", radius), ("all touch", radius * 0.97)]

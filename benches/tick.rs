@@ -6,7 +6,9 @@
 //! is asserted.
 
 use hapticd::contact::vps::{PointShell, ShellParams};
-use hapticd::contact::{Budget, Friction, Material, ObjectShape, Query, QueryState, ToolShape, query};
+use hapticd::contact::{
+    Budget, Friction, Material, ObjectShape, Query, QueryState, Texture, ToolShape, query,
+};
 use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::HandScript;
 use hapticd::geometry::field::Field;
@@ -50,7 +52,13 @@ fn object(id: u32, shape: &ObjectShape, at: Vec3) -> SnapshotObject {
         motion: None,
         pose: Pose::translation(at.x, at.y, at.z),
         shape: shape.clone(),
-        material: Material { stiffness: 50.0, reference_area: 1e-4, damping: 0.2, friction: Friction::NONE },
+        material: Material {
+            stiffness: 50.0,
+            reference_area: 1e-4,
+            damping: 0.2,
+            friction: Friction::NONE,
+            texture: Texture::NONE,
+        },
         bound_centre: Point::origin(),
         bound_radius: 0.087,
     }
@@ -169,7 +177,7 @@ fn law(friction: Option<Friction>, slide: f64) -> Vec<u64> {
                 black_box(query(&q, Budget::UNLIMITED, &mut state));
             }
             Some(_) => {
-                black_box(proxy.touch(&q, Budget::UNLIMITED, &mut state));
+                black_box(proxy.touch(&q, Budget::UNLIMITED, &mut state, 1e-3));
             }
         }
         if k >= 200 {

@@ -13,7 +13,9 @@
 use hapticd::contact::vps::{
     ForceLaw, Manifold, ManifoldParams, PointShell, ShellParams, VoxelValue, sweep_to_impact,
 };
-use hapticd::contact::{Budget, Friction, Material, ObjectShape, Query, QueryState, ToolShape, query};
+use hapticd::contact::{
+    Budget, Friction, Material, ObjectShape, Query, QueryState, Texture, ToolShape, query,
+};
 use hapticd::geometry::field::Field;
 use hapticd::geometry::{Point, Pose, Twist, Vec3, shapes};
 use nalgebra::UnitQuaternion;
@@ -72,8 +74,13 @@ fn pose(height: f64) -> Pose {
 }
 
 fn at<'a>(tool: &'a ToolShape, object: &'a ObjectShape, pose: &'a Pose, still: &'a Pose) -> Query<'a> {
-    const STIFF: Material =
-        Material { stiffness: 1.0, reference_area: 1.0, damping: 0.0, friction: Friction::NONE };
+    const STIFF: Material = Material {
+        stiffness: 1.0,
+        reference_area: 1.0,
+        damping: 0.0,
+        friction: Friction::NONE,
+        texture: Texture::NONE,
+    };
     Query {
         tool,
         tool_pose: pose,

@@ -21,7 +21,7 @@ mod roles;
 use hapticd::contact::vps::{Density, OrientedPoint, PointShell, ShellError, ShellParams};
 use hapticd::contact::{
     Budget, Contact, Deadline, Friction, MAX_POINTS, Material, ObjectShape, Query, QueryState, SimdLevel,
-    ToolShape, felt_stiffness_cap, force_simd, query,
+    Texture, ToolShape, felt_stiffness_cap, force_simd, query,
 };
 use hapticd::geometry::field::Field;
 use hapticd::geometry::{Point, Pose, TriMesh, Twist, Vec3, shapes};
@@ -30,8 +30,13 @@ use std::cell::Cell;
 use std::f64::consts::PI;
 use std::sync::Arc;
 
-const MATERIAL: Material =
-    Material { stiffness: 800.0, reference_area: 1e-4, damping: 0.0, friction: Friction::NONE };
+const MATERIAL: Material = Material {
+    stiffness: 800.0,
+    reference_area: 1e-4,
+    damping: 0.0,
+    friction: Friction::NONE,
+    texture: Texture::NONE,
+};
 /// N/m^3.
 const PRESSURE: f64 = 800.0 / 1e-4;
 
@@ -694,7 +699,13 @@ fn nonsense_poses_and_materials_do_no_harm() {
             assert!(c.wrench.is_finite(), "{v}: {:?}", c.wrench);
         }
         for bad in [f64::NAN, f64::INFINITY, 0.0, -1.0] {
-            let m = Material { reference_area: bad, stiffness: bad, damping: bad, friction: Friction::NONE };
+            let m = Material {
+                reference_area: bad,
+                stiffness: bad,
+                damping: bad,
+                friction: Friction::NONE,
+                texture: Texture::NONE,
+            };
             let twist = Twist { linear: Vec3::new(0.0, 0.0, -1.0), angular: Vec3::zeros() };
             let c = ask_with(tool, &good, &twist, &object, &Pose::identity(), &m, Budget::UNLIMITED);
             assert!(c.wrench.is_finite() && c.wrench.force.z >= 0.0);
@@ -889,7 +900,13 @@ fn capped_contacts_stay_stable_without_a_hand_from_1_to_100_square_centimetres()
     // 0.1 kg, 1 N s/m, force delayed by one sample: stable up to 668 N/m (linear analysis, exact hold).
     let (mass, device_damping, dt, limit) = (0.1, 1.0, 1e-3, 500.0);
     let object = floor();
-    let stiff = Material { stiffness: 3000.0, reference_area: 1e-4, damping: 0.0, friction: Friction::NONE };
+    let stiff = Material {
+        stiffness: 3000.0,
+        reference_area: 1e-4,
+        damping: 0.0,
+        friction: Friction::NONE,
+        texture: Texture::NONE,
+    };
     let mut cases = vec![];
     for side in [0.01, 0.03, 0.1] {
         let tool = shell(&shapes::cuboid(Vec3::new(side, side, 0.02)), 6000);

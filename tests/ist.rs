@@ -3,16 +3,21 @@
 use hapticd::contact::ist::lens::lens;
 use hapticd::contact::ist::{IstParams, Solid, SphereTree, cell_for};
 use hapticd::contact::{
-    self, Bounds, Budget, Contact, Friction, Material, ObjectShape, Query, QueryState, SimdLevel, ToolShape,
-    force_simd,
+    self, Bounds, Budget, Contact, Friction, Material, ObjectShape, Query, QueryState, SimdLevel, Texture,
+    ToolShape, force_simd,
 };
 use hapticd::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use hapticd::geometry::{Pose, TriMesh, Twist, Vec3, shapes};
 use nalgebra::{Matrix6, Translation3, UnitQuaternion, Vector6};
 use std::sync::Arc;
 
-const MATERIAL: Material =
-    Material { stiffness: 1000.0, reference_area: 1e-4, damping: 0.0, friction: Friction::NONE };
+const MATERIAL: Material = Material {
+    stiffness: 1000.0,
+    reference_area: 1e-4,
+    damping: 0.0,
+    friction: Friction::NONE,
+    texture: Texture::NONE,
+};
 /// Pressure per depth, N/m^3.
 const K: f64 = 1e7;
 

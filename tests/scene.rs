@@ -1,7 +1,9 @@
 //! The scene as a whole: sequences of transactions against invariants, sharing between compilations, the shipped
 //! scene files.
 
-use hapticd::contact::{self, Budget, Friction, Material, ObjectShape, Query, QueryState, ToolShape};
+use hapticd::contact::{
+    self, Budget, Friction, Material, ObjectShape, Query, QueryState, Texture, ToolShape,
+};
 use hapticd::geometry::field::build::{FieldError, FieldParams, Progress, Resolution, Silent};
 use hapticd::geometry::{Point, Pose, TriMesh, Twist, Vec3, shapes};
 use hapticd::scene::cache::{Cache, CacheNote};
@@ -18,8 +20,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-const STEEL: Material =
-    Material { stiffness: 800.0, reference_area: 1e-4, damping: 1.0, friction: Friction::NONE };
+const STEEL: Material = Material {
+    stiffness: 800.0,
+    reference_area: 1e-4,
+    damping: 1.0,
+    friction: Friction::NONE,
+    texture: Texture::NONE,
+};
 
 fn coarse(cells: u32) -> FieldParams {
     FieldParams { resolution: Resolution::Longest(cells), padding: 3 }

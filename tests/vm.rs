@@ -8,7 +8,7 @@ mod uhid;
 #[path = "vm/usbip.rs"]
 mod usbip;
 
-use hapticd::contact::{Friction, Material};
+use hapticd::contact::{Friction, Material, Texture};
 use hapticd::contact::{ObjectShape, ToolShape};
 use hapticd::device::attached::{self, Attached};
 use hapticd::device::emulated;
@@ -154,7 +154,13 @@ fn scene() -> Box<Snapshot> {
         motion: None,
         pose: Pose::identity(),
         shape: ObjectShape::Field(Arc::new(field)),
-        material: Material { stiffness: 400.0, reference_area: 1e-4, damping: 0.0, friction: Friction::NONE },
+        material: Material {
+            stiffness: 400.0,
+            reference_area: 1e-4,
+            damping: 0.0,
+            friction: Friction::NONE,
+            texture: Texture::NONE,
+        },
         bound_centre: Point::origin(),
         bound_radius: 0.11,
     };

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "not every bench uses all")]
 
 use hapticd::contact::{
-    Budget, Contact, Friction, Material, ObjectShape, Query, QueryState, ToolShape, query,
+    Budget, Contact, Friction, Material, ObjectShape, Query, QueryState, Texture, ToolShape, query,
 };
 use hapticd::geometry::{Pose, TriMesh, Twist, Vec3, shapes};
 use nalgebra::{Translation3, UnitQuaternion};
@@ -49,8 +49,13 @@ pub fn timed(
     queries: usize,
     cold: bool,
 ) -> (Vec<f64>, Contact) {
-    let material =
-        Material { stiffness: 1000.0, reference_area: 1e-4, damping: 2.0, friction: Friction::NONE };
+    let material = Material {
+        stiffness: 1000.0,
+        reference_area: 1e-4,
+        damping: 2.0,
+        friction: Friction::NONE,
+        texture: Texture::NONE,
+    };
     let mut state = QueryState::default();
     let mut last = Contact::none(None);
     let mut times: Vec<f64> = (0..queries)

@@ -15,7 +15,9 @@ use super::out;
 use super::progress::Bar;
 use crate::contact::ist::{IstParams, Solid, SphereTree, cell_for};
 use crate::contact::vps::{PointShell, ShellParams};
-use crate::contact::{self, Budget, Contact, Friction, Material, ObjectShape, Query, QueryState, ToolShape};
+use crate::contact::{
+    self, Budget, Contact, Friction, Material, ObjectShape, Query, QueryState, Texture, ToolShape,
+};
 use crate::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use crate::geometry::import::{Format, ImportOptions, import};
 use crate::geometry::{Pose, TriMesh, Twist, Wrench};
@@ -234,6 +236,7 @@ impl Pair {
                 reference_area: 1e-4,
                 damping: 0.0,
                 friction: Friction::NONE,
+                texture: Texture::NONE,
             },
             tool,
             object,

@@ -19,7 +19,7 @@ use crate::geometry::{Pose, Vec3, shapes};
 use crate::protocol::messages::RtNote;
 use crate::scene::compile::Compiler;
 use crate::scene::model::{
-    Edit, Friction, GeometrySpec, Limits, Material, ObjectSpec, Scene, Shell, SourceMesh, ToolSpec,
+    Edit, Friction, GeometrySpec, Limits, Material, ObjectSpec, Scene, Shell, SourceMesh, Texture, ToolSpec,
 };
 use crate::scene::snapshot::Snapshot;
 use crate::servo::handle::{ServoConfig, channel};
@@ -262,8 +262,13 @@ fn reference_scene() -> Option<Snapshot> {
         hold_thin: false,
     };
     let geometry = |name: &str, spec| Edit::AddGeometry { name: Some(name.into()), spec, persistent: false };
-    let material =
-        Material { stiffness: 500.0, reference_area: 1e-4, damping: 0.0, friction: Friction::NONE };
+    let material = Material {
+        stiffness: 500.0,
+        reference_area: 1e-4,
+        damping: 0.0,
+        friction: Friction::NONE,
+        texture: Texture::NONE,
+    };
     let edits = [
         geometry("block", spec(shapes::cuboid(Vec3::new(0.1, 0.1, 0.1)), 64)),
         geometry("ball", spec(shapes::icosphere(0.02, 3), 8)),

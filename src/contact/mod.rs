@@ -94,6 +94,22 @@ pub struct Material {
     pub damping: f64,
     /// How it rubs. Felt by ball tools that are followed tick by tick.
     pub friction: Friction,
+    /// What its surface is like to stroke. Felt by the same.
+    pub texture: Texture,
+}
+
+/// Pits all over a surface: waves along the three axes of the object.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Texture {
+    /// From the highest to the lowest place, m; 0 = smooth.
+    pub height: f64,
+    /// Length of the waves, m.
+    pub wavelength: f64,
+}
+
+impl Texture {
+    /// Smooth.
+    pub const NONE: Self = Self { height: 0.0, wavelength: 0.0 };
 }
 
 /// How a material rubs.

@@ -5,3 +5,4 @@ pub mod effects;
 pub mod friction;
 pub mod guard;
 pub mod proxy;
+pub mod texture;

@@ -29,6 +29,7 @@
 mod surface;
 
 use super::friction::{self, Cone};
+use super::texture;
 use crate::contact::{Budget, Contact, Query, QueryState, ToolShape, query, sound};
 use crate::geometry::{Point, Vec3, Wrench};
 use nalgebra::Matrix3;
@@ -76,13 +77,15 @@ impl Proxy {
     }
 
     /// Answers the query of a ball that follows its last pose by a tick, and the cone in which its force lies. Tools that are
-    /// no balls, and balls that are where they cannot be (wedged in a hole that is too narrow), get [`query`]'s answer.
+    /// no balls, and balls that are where they cannot be (wedged in a hole that is too narrow), get [`query`]'s answer. `dt` is the
+    /// time since the last tick, s.
     /// Real-time safe.
     pub fn touch(
         &mut self,
         q: &Query<'_>,
         budget: Budget<'_>,
         state: &mut QueryState,
+        dt: f64,
     ) -> (Contact, Option<Cone>) {
         let mut contact = query(q, budget, state);
         let &ToolShape::Sphere { radius } = q.tool else { return (contact, None) };
@@ -124,7 +127,7 @@ impl Proxy {
         self.at = Some(place);
         self.behind = (place.free - x).norm();
         let Some(cone) = cone else { return (contact, None) };
-        press(q, &x, &place, cone, &mut surface, &mut contact);
+        let cone = press(q, &x, &place, cone, dt, &mut surface, &mut contact);
         let normal = q.object_pose.rotation * cone.normal;
         (contact, Some(Cone { normal, ..cone }))
     }
@@ -154,10 +157,8 @@ fn rub(q: &Query<'_>, x: &Point, place: &mut Place, surface: &mut Surface<'_>) -
         (place.rest, place.slides) = (place.free, true);
         return Some(Cone { normal, mu: 0.0 });
     }
-    let moving = q.object_pose.rotation.inverse() * q.relative_twist().linear;
-    let speed = (moving - normal * moving.dot(&normal)).norm();
     let drag = place.free - place.rest;
-    let Some(mu) = friction::slip(material, place.slides, drag.norm(), press, speed) else {
+    let Some(mu) = friction::slip(material, place.slides, drag.norm(), press, speed(q, &normal)) else {
         place.slides = false;
         return Some(Cone { normal, mu: statics });
     };
@@ -168,37 +169,59 @@ fn rub(q: &Query<'_>, x: &Point, place: &mut Place, surface: &mut Surface<'_>) -
     Some(Cone { normal, mu })
 }
 
-/// The force of the spring, with its stiffness and the material's damping.
+/// How fast the tool moves along a surface of this normal (object's frame), m/s.
+fn speed(q: &Query<'_>, normal: &Vec3) -> f64 {
+    let moving = q.object_pose.rotation.inverse() * q.relative_twist().linear;
+    (moving - normal * moving.dot(normal)).norm()
+}
+
+/// The force of the spring on the textured surface, with its stiffness and the material's damping. The cone about the normal of that
+/// surface, object's frame.
 fn press(
     q: &Query<'_>,
     x: &Point,
     place: &Place,
-    cone: Cone,
+    mut cone: Cone,
+    dt: f64,
     surface: &mut Surface<'_>,
     contact: &mut Contact,
-) {
+) -> Cone {
     let stiffness = sound(q.material.stiffness);
     let n = cone.normal;
     let rest = place.rest - n * surface.trace(&place.rest);
     let depth = ((place.free - x).dot(&n) - surface.trace(&place.free)).max(0.0);
+    let mut way = rest - x;
+    let relief = texture::relief(&q.material.texture, &place.rest, speed(q, &n), dt);
+    let mut tangential = 0.0;
+    if let Some(relief) = relief {
+        let along = relief.slope - n * relief.slope.dot(&n);
+        let across = way.dot(&n).max(0.0);
+        let left = (across + relief.height).max(0.0);
+        way += n * (left - across) - along * left;
+        cone.normal = (n - along).normalize();
+        // The most that the force changes along the surface: it counts for the stiffness cap.
+        tangential = depth * relief.bend + along.norm_squared();
+    }
     // Where the surface bends the cut lets the spring press along the normal alone.
-    let mut way = cone.cut(&(rest - x));
-    if way == Vec3::zeros() {
+    way = cone.cut(&way);
+    if way == Vec3::zeros() && relief.is_none() {
         way = n * depth;
     }
     let spring = way * stiffness;
-    let approach = -(q.object_pose.rotation.inverse() * q.relative_twist().linear).dot(&n);
-    let damping = (sound(q.material.damping) * approach).clamp(0.0, spring.dot(&n).max(0.0));
+    let out = cone.normal;
+    let approach = -(q.object_pose.rotation.inverse() * q.relative_twist().linear).dot(&out);
+    let damping = (sound(q.material.damping) * approach).clamp(0.0, spring.dot(&out).max(0.0));
     let turn = q.object_pose.rotation;
     contact.touching = true;
     contact.depth = depth;
     contact.distance = Some(0.0);
-    contact.wrench = Wrench { force: turn * (spring + n * damping), torque: Vec3::zeros() };
+    contact.wrench = Wrench { force: turn * (spring + out * damping), torque: Vec3::zeros() };
     let mut k = n * n.transpose();
     if !place.slides && cone.mu > 0.0 {
         k = Matrix3::identity();
     } else {
         k += hollow(&surface.bend(&place.free, &n), depth);
+        k += (Matrix3::identity() - n * n.transpose()) * tangential;
     }
     let r = turn.to_rotation_matrix().into_inner();
     let k = r * k * r.transpose() * stiffness;
@@ -211,6 +234,7 @@ fn press(
     point.area = q.material.reference_area;
     point.id = 0;
     contact.n_points = 1;
+    cone
 }
 
 /// The part of the spring's stiffness that a hollow surface adds along itself: in a hollow of curvature c a proxy d away from the tool

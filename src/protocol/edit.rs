@@ -186,6 +186,16 @@ pub enum EffectJson {
     },
 }
 
+/// Pits all over a surface.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TextureJson {
+    /// From the highest to the lowest place, m.
+    pub height: f64,
+    /// Length of the waves, m.
+    pub wavelength: f64,
+}
+
 /// How a material rubs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -236,6 +246,9 @@ pub enum Edit {
         /// How it rubs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         friction: Option<FrictionJson>,
+        /// What its surface is like to stroke.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        texture: Option<TextureJson>,
         /// True keeps a new material when its session ends.
         #[serde(default)]
         persistent: bool,

@@ -380,6 +380,9 @@ pub struct MaterialInfo {
     /// How it rubs; absent when it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub friction: Option<super::edit::FrictionJson>,
+    /// What its surface is like to stroke; absent when it is smooth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub texture: Option<super::edit::TextureJson>,
 }
 
 /// An object.

@@ -132,7 +132,7 @@ impl Published {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contact::{Friction, ObjectShape};
+    use crate::contact::{Friction, ObjectShape, Texture};
     use crate::geometry::Vec3;
     use crate::geometry::field::Field;
     use std::sync::Arc;
@@ -151,6 +151,7 @@ mod tests {
                 reference_area: 1e-4,
                 damping: 0.0,
                 friction: Friction::NONE,
+                texture: Texture::NONE,
             },
             bound_centre: Point::new(0.0, 0.0, 0.5),
             bound_radius: radius,

@@ -22,7 +22,7 @@ pub use parts::{
 };
 
 pub use crate::contact::effect::{Effect, EffectKind};
-pub use crate::contact::{Friction, Material};
+pub use crate::contact::{Friction, Material, Texture};
 
 use super::snapshot::{MAX_MOVING, MAX_OBJECTS};
 use std::collections::BTreeMap;

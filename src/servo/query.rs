@@ -312,7 +312,7 @@ impl Queries {
         }
         let budget = Budget { units, deadline: world.deadline };
         let (c, cone) = match world.keep {
-            true => memory.proxy.touch(&query, budget, &mut memory.state),
+            true => memory.proxy.touch(&query, budget, &mut memory.state, world.dt),
             false => (contact::query(&query, budget, &mut memory.state), None),
         };
         sum.behind = sum.behind.max(memory.proxy.behind());

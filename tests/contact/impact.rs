@@ -190,8 +190,13 @@ fn a_sheet_of_a_fifth_of_a_millimetre_stops_every_way_through_it_at_a_metre_a_se
 fn the_side_is_kept_until_separation_and_then_let_go() {
     let object = sheet(0.3);
     let ball = shell(&shapes::icosphere(0.002, 4), 800);
-    let material =
-        Material { stiffness: 3000.0, reference_area: 1e-4, damping: 0.0, friction: Friction::NONE };
+    let material = Material {
+        stiffness: 3000.0,
+        reference_area: 1e-4,
+        damping: 0.0,
+        friction: Friction::NONE,
+        texture: Texture::NONE,
+    };
     let (mass, dt) = (0.05, 1e-3);
     let fly = |keep: bool| {
         let (mut z, mut v): (f64, f64) = (0.0052, -1.0);

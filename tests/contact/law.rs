@@ -187,8 +187,13 @@ fn how_far_the_three_values_are_off_and_how_a_budget_cuts() {
     let part = f64::from(cut.work) / 2000.0;
     assert!((cut.wrench.force.norm() / full.wrench.force.norm() - part).abs() < 0.15 * part);
     for bad in [f64::NAN, f64::INFINITY, -1.0] {
-        let material =
-            Material { stiffness: bad, reference_area: bad, damping: bad, friction: Friction::NONE };
+        let material = Material {
+            stiffness: bad,
+            reference_area: bad,
+            damping: bad,
+            friction: Friction::NONE,
+            texture: Texture::NONE,
+        };
         let q = |q: &Query<'_>| {
             query(&Query { material: &material, ..*q }, Budget::UNLIMITED, &mut QueryState::default())
         };

@@ -41,7 +41,7 @@ impl Way {
             object_twist: &Twist::ZERO,
             material: &self.material,
         };
-        let (contact, cone) = self.proxy.touch(&q, Budget::UNLIMITED, &mut self.state);
+        let (contact, cone) = self.proxy.touch(&q, Budget::UNLIMITED, &mut self.state, 1e-3);
         if let Some(cone) = cone {
             let press = contact.wrench.force.dot(&cone.normal);
             let pull = (contact.wrench.force - cone.normal * press).norm();
@@ -319,11 +319,44 @@ fn it_repeats_and_bears_nonsense() {
     for bad in [f64::NAN, f64::INFINITY, 1e300, -1.0] {
         let friction = Friction { statics: bad, dynamic: bad, stribeck: bad, viscous: bad };
         let mut way = Way::new(bad, ObjectShape::Field(field.clone()), friction);
-        way.material = Material { stiffness: 800.0, reference_area: bad, damping: bad, friction };
+        let texture = Texture { height: bad, wavelength: bad };
+        way.material = Material { stiffness: 800.0, reference_area: bad, damping: bad, friction, texture };
         for k in 0..60 {
             let x = if k % 7 == 3 { bad } else { 0.03 - 1e-3 * f64::from(k) };
             let c = way.to(Vec3::new(x, 0.001, 0.002));
             assert!(c.wrench.is_finite(), "{bad} {k}: {:?}", c.wrench);
         }
+    }
+}
+
+/// Stroked over its pits a smooth material gives back what it takes, and is never harder than without them.
+#[test]
+fn texture_takes_no_energy_and_only_lowers_the_force() {
+    let mut way = Way::new(0.004, floor(), Friction::NONE);
+    way.material.texture = Texture { height: 2e-4, wavelength: 4e-3 };
+    way.to(Vec3::new(0.0, 0.0, 0.006));
+    let z = 0.003;
+    let flat = MATERIAL.stiffness * 1e-3;
+    let (mut work, mut taken, mut low, mut high) = (0.0, 0.0, f64::MAX, 0.0f64);
+    let at = |k: u32| Vec3::new(1e-5 * f64::from(k), 0.7e-5 * f64::from(k), z);
+    way.to(at(0));
+    let mut last = way.to(at(0)).wrench.force;
+    // Ten waves along x and seven along y, to where the height is as it was.
+    for k in 1..=4000u32 {
+        let force = way.to(at(k)).wrench.force;
+        let step = at(k) - at(k - 1);
+        let w = 0.5 * (force + last).dot(&step);
+        work += w;
+        taken += w.abs();
+        (low, high) = (low.min(force.z), high.max(force.z));
+        last = force;
+    }
+    println!("{work:e} J left of {taken:e} J, {low:.3} to {high:.3} N of {flat:.3} N");
+    assert!(work.abs() < 2e-3 * taken, "{work} J of {taken} J");
+    assert!(high <= flat * (1.0 + 1e-3) && low < 0.9 * flat, "{low} to {high} of {flat}");
+    // With friction it stays in the cone (which `Way` sees to).
+    way.material.friction = Friction::of(0.4);
+    for k in 0..3000u32 {
+        way.to(at(4000 - k));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::device::Puppet;
 use hapticd::contact::vps::{PointShell, ShellParams};
-use hapticd::contact::{Friction, Material, ObjectShape, ToolShape};
+use hapticd::contact::{Friction, Material, ObjectShape, Texture, ToolShape};
 use hapticd::device::Device;
 use hapticd::geometry::field::Field;
 use hapticd::geometry::shapes;
@@ -33,7 +33,13 @@ pub fn ball() -> ObjectShape {
 }
 
 pub fn material(stiffness: f64) -> Material {
-    Material { stiffness, reference_area: 1e-4, damping: 0.0, friction: Friction::NONE }
+    Material {
+        stiffness,
+        reference_area: 1e-4,
+        damping: 0.0,
+        friction: Friction::NONE,
+        texture: Texture::NONE,
+    }
 }
 
 pub fn object(id: u32, shape: ObjectShape, pose: Pose, stiffness: f64) -> SnapshotObject {

@@ -56,6 +56,9 @@ pub(super) struct MaterialArgs {
     /// Growth of the sliding coefficient with the speed, s/m
     #[arg(long, value_name = "S/M", value_parser = finite, requires = "friction")]
     viscous: Option<f64>,
+    /// Pits in the surface: height and wavelength, m
+    #[arg(long, value_name = "H,L", value_parser = list::<2>)]
+    texture: Option<[f64; 2]>,
 }
 
 impl MaterialArgs {
@@ -73,6 +76,7 @@ impl MaterialArgs {
             put(&mut f, "viscous", self.viscous);
             m.insert("friction".into(), Value::Object(f));
         }
+        put(&mut m, "texture", self.texture.map(|[h, l]| json!({"height": h, "wavelength": l})));
         put(&mut m, "persistent", Some(keep));
         Value::Object(m)
     }

@@ -100,7 +100,10 @@ fn scene(s: &SceneInfo) -> String {
         let rubs = m.friction.map_or_else(String::new, |f| {
             format!(", friction {} and {}", f.statics, f.dynamic.unwrap_or(f.statics))
         });
-        let _ = writeln!(o, "material '{}' {k} N/m at {a} m^2, {d} N·s/m{rubs}", word(&m.name));
+        let pits = m
+            .texture
+            .map_or_else(String::new, |t| format!(", pits of {} m every {} m", t.height, t.wavelength));
+        let _ = writeln!(o, "material '{}' {k} N/m at {a} m^2, {d} N·s/m{rubs}{pits}", word(&m.name));
     }
     for m in &s.meshes {
         let _ = writeln!(o, "mesh '{}'", word(m));

@@ -1,6 +1,6 @@
 //! The demo's scene: a keyed pin in its keyed hole, made from numbers, written as STL and read back from there.
 
-use crate::contact::{Friction, Material};
+use crate::contact::{Friction, Material, Texture};
 use crate::geometry::field::build::{FieldParams, Progress, Resolution};
 use crate::geometry::import::{Format, ImportOptions, import};
 use crate::geometry::shapes::{HoleShape, PinShape, keyed_hole, keyed_pin, write_stl};
@@ -74,6 +74,7 @@ pub fn build(
                 reference_area: 1e-3,
                 damping: 1.0,
                 friction: Friction::NONE,
+                texture: Texture::NONE,
             },
             persistent: true,
         },

@@ -1,6 +1,6 @@
 //! A simulated device, a ball for a tool, and flat walls, on the virtual clock: the shipped servo with nothing else.
 
-use crate::contact::{Friction, Material, ObjectShape, ToolShape};
+use crate::contact::{Friction, Material, ObjectShape, Texture, ToolShape};
 use crate::device::profile::Profile;
 use crate::device::simulated::{HandScript, Setup, SimulatedDevice};
 use crate::device::{Device, DeviceError};
@@ -54,7 +54,13 @@ impl Rig {
             motion: None,
             pose: Pose::new(at + Vec3::y() * from, Vec3::x() * turn),
             shape: plane(),
-            material: Material { stiffness, reference_area: 1e-4, damping: 0.0, friction: Friction::NONE },
+            material: Material {
+                stiffness,
+                reference_area: 1e-4,
+                damping: 0.0,
+                friction: Friction::NONE,
+                texture: Texture::NONE,
+            },
             bound_centre: Point::origin(),
             bound_radius: 2.0 * HALF,
         };

@@ -50,7 +50,7 @@ impl Default for ManifoldParams {
 ///
 /// ```
 /// use hapticd::contact::vps::{Manifold, ManifoldParams, PointShell, ShellParams};
-/// use hapticd::contact::{Friction, Material, ObjectShape, Query, ToolShape};
+/// use hapticd::contact::{Friction, Material, Texture, ObjectShape, Query, ToolShape};
 /// use hapticd::geometry::{Point, Pose, Twist, Vec3, field::Field, shapes};
 /// use std::sync::Arc;
 ///
@@ -67,7 +67,7 @@ impl Default for ManifoldParams {
 ///         object: &ObjectShape::Field(Arc::new(floor)),
 ///         object_pose: &Pose::identity(),
 ///         object_twist: &Twist::ZERO,
-///         material: &Material { stiffness: 1000.0, reference_area: 1e-4, damping: 0.0, friction: Friction::NONE },
+///         material: &Material { stiffness: 1000.0, reference_area: 1e-4, damping: 0.0, friction: Friction::NONE, texture: Texture::NONE },
 ///     },
 ///     &ManifoldParams::default(),
 /// );

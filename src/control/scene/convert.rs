@@ -6,12 +6,13 @@ use crate::geometry::import::Unit;
 use crate::geometry::pose::Vec3;
 use crate::geometry::{Pose, field::build::FieldParams, field::build::Resolution as FieldResolution};
 use crate::protocol::edit::{
-    Edit as Wire, Factors, FrictionJson, MethodName, ObjectRef, PoseJson, Resolution, ShellName, ToolJson,
+    Edit as Wire, Factors, FrictionJson, MethodName, ObjectRef, PoseJson, Resolution, ShellName, TextureJson,
+    ToolJson,
 };
 use crate::protocol::rpc::{RpcError, codes};
 use crate::scene::model::{
     Edit, EditError, EditErrorKind, Friction, GeometrySpec, Material, Method, ObjectPatch, ObjectSpec, Ref,
-    Scene, Shell, SourceMesh, ToolSpec,
+    Scene, Shell, SourceMesh, Texture, ToolSpec,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,6 +89,11 @@ pub fn friction_json(f: &Friction) -> Option<FrictionJson> {
     })
 }
 
+/// A texture, for JSON; `None` when there is none.
+pub fn texture_json(t: &Texture) -> Option<TextureJson> {
+    (*t != Texture::NONE).then_some(TextureJson { height: t.height, wavelength: t.wavelength })
+}
+
 fn params(r: Option<Resolution>) -> Option<FieldParams> {
     let resolution = match r? {
         Resolution::Cell(cell) => FieldResolution::Cell(cell),
@@ -157,19 +163,30 @@ fn one(
     materials: &mut BTreeMap<String, Material>,
 ) -> Result<Edit, RpcError> {
     Ok(match wire {
-        Wire::MaterialSet { name, stiffness, reference_area, damping, friction: rubs, persistent } => {
+        Wire::MaterialSet {
+            name,
+            stiffness,
+            reference_area,
+            damping,
+            friction: rubs,
+            texture,
+            persistent,
+        } => {
             let old = materials.get(name).copied();
             let base = old.unwrap_or(Material {
                 stiffness: 0.0,
                 reference_area: DEFAULT_AREA,
                 damping: 0.0,
                 friction: Friction::NONE,
+                texture: Texture::NONE,
             });
             let material = Material {
                 stiffness: *stiffness,
                 reference_area: reference_area.unwrap_or(base.reference_area),
                 damping: damping.unwrap_or(base.damping),
                 friction: rubs.map_or(base.friction, friction),
+                texture: texture
+                    .map_or(base.texture, |t| Texture { height: t.height, wavelength: t.wavelength }),
             };
             materials.insert(name.clone(), material);
             match old {

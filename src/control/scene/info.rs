@@ -2,7 +2,7 @@
 
 use super::{
     SceneService,
-    convert::{friction_json, pose_json},
+    convert::{friction_json, pose_json, texture_json},
     effect::effect_json,
 };
 use crate::protocol::messages::{EffectInfo, MaterialInfo, ObjectInfo, SceneInfo};
@@ -32,6 +32,7 @@ fn describe(scene: &Scene) -> SceneInfo {
                 reference_area: m.material.reference_area,
                 damping: m.material.damping,
                 friction: friction_json(&m.material.friction),
+                texture: texture_json(&m.material.texture),
             })
             .collect(),
         meshes: scene.geometries().map(|g| name(&g.meta)).collect(),

@@ -62,6 +62,7 @@ fn material(name: &str, stiffness: f64) -> Wire {
         reference_area: None,
         damping: None,
         friction: None,
+        texture: None,
         persistent: false,
     }
 }

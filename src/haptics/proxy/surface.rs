@@ -166,6 +166,12 @@ impl<'a> Surface<'a> {
         (depth + self.radius, gradient)
     }
 
+    /// The gradient within its cell, at the price of one read: it jumps from cell to cell.
+    fn slope(&mut self, p: &Point) -> Vec3 {
+        self.reads += 1;
+        self.field.depth_gradient(p).1
+    }
+
     fn plane(&mut self, p: &Point) -> Option<Plane> {
         let (depth, gradient) = self.locate(p);
         let slope = gradient.norm();
@@ -308,17 +314,17 @@ impl<'a> Surface<'a> {
         20.0 * THERE * self.field.cell
     }
 
-    /// How the surface bends away under the place `p` with outward normal `n`: the second derivatives along it (1/m), by one-sided
+    /// About how the surface bends away under the place `p` with outward normal `n`: the second derivatives along it (1/m), by one-sided
     /// differences over a cell. Positive where it is hollow.
     pub(super) fn bend(&mut self, p: &Point, n: &Vec3) -> ([Vec3; 2], [[f64; 2]; 2]) {
         let a = if n.x.abs() < 0.6 { Vec3::x() } else { Vec3::y() };
         let t = n.cross(&a).normalize();
         let along = [t, n.cross(&t)];
         let h = self.field.cell;
-        let here = self.locate(p).1;
+        let here = self.slope(p);
         // In a corner the mean of both walls' gradients is shorter than either.
         let per = 1.0 / (h * here.norm().max(SHALLOW));
-        let grown = along.map(|t| (self.locate(&(p + t * h)).1 - here) * per);
+        let grown = along.map(|t| (self.slope(&(p + t * h)) - here) * per);
         let s = |i: usize, j: usize| grown[j].dot(&along[i]);
         let mixed = 0.5 * (s(0, 1) + s(1, 0));
         (along, [[s(0, 0), mixed], [mixed, s(1, 1)]])

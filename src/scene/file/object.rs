@@ -2,7 +2,7 @@
 
 use super::{pose, scale};
 use crate::config::source::{SourceError, Table};
-use crate::contact::{Friction, Material};
+use crate::contact::{Friction, Material, Texture};
 use crate::geometry::Vec3;
 use crate::scene::model::{ObjectSpec, Ref};
 use crate::scene::snapshot::MAX_OBJECTS;
@@ -14,7 +14,16 @@ pub(super) fn material(t: &Table<'_>) -> Result<Material, SourceError> {
         reference_area: t.or("reference_area_m2", 1e-4)?,
         damping: t.or("damping_ns_m", 0.0)?,
         friction: friction(t)?,
+        texture: texture(t)?,
     })
+}
+
+/// `texture = { height_m, wavelength_m }` of a material.
+fn texture(t: &Table<'_>) -> Result<Texture, SourceError> {
+    let Some(x) = t.table("texture")? else { return Ok(Texture::NONE) };
+    let texture = Texture { height: x.req("height_m")?, wavelength: x.req("wavelength_m")? };
+    x.finish()?;
+    Ok(texture)
 }
 
 /// `friction = { static, dynamic, stribeck_m_s, viscous_s_m }` of a material.

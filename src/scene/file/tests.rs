@@ -1,7 +1,7 @@
 //! Tests of scene files.
 
 use super::*;
-use crate::contact::{Friction, Material};
+use crate::contact::{Friction, Material, Texture};
 use crate::scene::model::{EffectKind, ToolGeometry};
 use crate::scene::motion::Path as MotionPath;
 
@@ -63,7 +63,13 @@ fn a_file_becomes_the_scene_that_it_describes() {
     assert_eq!(scene.objects().len(), 2 + 6);
     assert_eq!(scene.mapping().workspace_scale, 2.0);
     assert_eq!(scene.mapping().device_in_scene, Pose::translation(0.0, 0.0, 0.1));
-    let steel = Material { stiffness: 800.0, reference_area: 1e-4, damping: 2.0, friction: Friction::NONE };
+    let steel = Material {
+        stiffness: 800.0,
+        reference_area: 1e-4,
+        damping: 2.0,
+        friction: Friction::NONE,
+        texture: Texture::NONE,
+    };
     assert_eq!(scene.materials().next().unwrap().material, steel);
     let floor = scene.object(scene.find_object(&"floor".into()).unwrap()).unwrap();
     let turned = floor.pose * nalgebra::Point3::new(0.1, 0.0, 0.0);
@@ -104,6 +110,23 @@ fn friction_is_read_with_its_defaults() {
     ] {
         let error = with(wrong).expect_err(wrong);
         assert_eq!(error.key, key, "{error}");
+    }
+}
+
+#[test]
+fn texture_is_read_and_limited() {
+    let with = |texture: &str| {
+        let text = GOOD.replace("damping_ns_m = 2", &format!("damping_ns_m = 2\ntexture = {texture}"));
+        parse(&text).map(|s| s.materials().next().map(|m| m.material.texture))
+    };
+    let grain = with("{ height_m = 0.0002, wavelength_m = 0.002 }").unwrap();
+    assert_eq!(grain, Some(Texture { height: 2e-4, wavelength: 2e-3 }));
+    for (wrong, key) in [
+        ("{ height_m = 0.0002 }", "materials.steel.texture.wavelength_m"),
+        ("{ height_m = 0.001, wavelength_m = 0.002 }", "materials.steel.texture.height"),
+        ("{ height_m = 0, wavelength_m = -1 }", "materials.steel.texture.wavelength"),
+    ] {
+        assert_eq!(with(wrong).expect_err(wrong).key, key);
     }
 }
 

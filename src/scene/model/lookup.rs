@@ -107,6 +107,9 @@ pub(super) fn check_material(m: &Material) -> Result<(), EditError> {
     within("friction.dynamic", f.dynamic, 0.0, f.statics, ", which is the static one")?;
     within("friction.stribeck", f.stribeck, 0.0, 1.0, " m/s")?;
     within("friction.viscous", f.viscous, 0.0, 1e3, " s/m")?;
+    let t = &m.texture;
+    within("texture.wavelength", t.wavelength, 0.0, 1.0, " m")?;
+    within("texture.height", t.height, 0.0, t.wavelength / 4.0, " m, a quarter of the wavelength")?;
     Ok(())
 }
 

@@ -1,13 +1,18 @@
 //! Unit tests of the model: one transaction at a time. Sequences stand in `tests/scene.rs`.
 
 use super::*;
-use crate::contact::{Friction, Material};
+use crate::contact::{Friction, Material, Texture};
 use crate::geometry::field::build::{FieldParams, Resolution};
 use crate::geometry::{Pose, TriMesh, Vec3, mass, shapes};
 use nalgebra::{Quaternion, Unit};
 
-const STEEL: Material =
-    Material { stiffness: 800.0, reference_area: 1e-4, damping: 1.0, friction: Friction::NONE };
+const STEEL: Material = Material {
+    stiffness: 800.0,
+    reference_area: 1e-4,
+    damping: 1.0,
+    friction: Friction::NONE,
+    texture: Texture::NONE,
+};
 
 fn geometry(mesh: TriMesh) -> GeometrySpec {
     let mesh = SourceMesh::new(mesh, "test");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::contact::{Friction, Material, ObjectShape};
+use crate::contact::{Friction, Material, ObjectShape, Texture};
 use crate::geometry::Point;
 use crate::geometry::field::Field;
 use crate::scene::history::keep;
@@ -18,7 +18,13 @@ fn object() -> SnapshotObject {
         motion: Some(0),
         pose: Pose::translation(0.0, 0.0, 0.0),
         shape: ObjectShape::Field(Arc::new(field)),
-        material: Material { stiffness: 500.0, reference_area: 1e-4, damping: 0.0, friction: Friction::NONE },
+        material: Material {
+            stiffness: 500.0,
+            reference_area: 1e-4,
+            damping: 0.0,
+            friction: Friction::NONE,
+            texture: Texture::NONE,
+        },
         bound_centre: Point::origin(),
         bound_radius: 0.05,
     }

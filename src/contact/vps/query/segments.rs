@@ -40,7 +40,7 @@ impl Segment {
 ///
 /// ```
 /// use hapticd::contact::vps::{PointShell, Segments, ShellParams};
-/// use hapticd::contact::{Friction, Material, ObjectShape, Query, ToolShape};
+/// use hapticd::contact::{Friction, Material, Texture, ObjectShape, Query, ToolShape};
 /// use hapticd::geometry::{Point, Pose, Twist, Vec3, field::Field, shapes};
 /// use std::sync::Arc;
 ///
@@ -56,7 +56,7 @@ impl Segment {
 ///     object: &ObjectShape::Field(Arc::new(floor)),
 ///     object_pose: &Pose::identity(),
 ///     object_twist: &Twist::ZERO,
-///     material: &Material { stiffness: 1000.0, reference_area: 1e-4, damping: 0.0, friction: Friction::NONE },
+///     material: &Material { stiffness: 1000.0, reference_area: 1e-4, damping: 0.0, friction: Friction::NONE, texture: Texture::NONE },
 /// });
 /// let deepest = answers.iter().filter_map(|s| s.deepest);
 /// assert!(deepest.clone().count() >= 4);
