@@ -115,6 +115,8 @@ pub struct Rendered {
     pub wrench: Wrench,
     /// The factor, 0..=1; 1 when nothing had to be lowered.
     pub factor: f64,
+    /// What is rendered as a part of the caps, 0..=1.
+    pub load: f64,
 }
 
 /// Time over which a lowered factor comes back by a factor of e, s.
@@ -127,6 +129,11 @@ const RECOVERY: f64 = 0.1;
 /// contact's stiffness jumps with each point that enters or leaves, and a factor that followed it both ways would
 /// drive the hand in a limit cycle. Falling on the way in and recovering after the way out, it takes energy out.
 pub fn render(caps: &Caps, felt: &Felt, last: f64, dt: f64) -> Rendered {
+    render_within(caps, felt, 1.0, last, dt)
+}
+
+/// As [`render`], within a part (above 0) of the caps: for what comes beside something else.
+pub fn render_within(caps: &Caps, felt: &Felt, part: f64, last: f64, dt: f64) -> Rendered {
     let on = caps.actuated.map(f64::from);
     let scaled = |m: &Matrix6<f64>, linear: f64, angular: f64| {
         // S M S with S = diag(1/sqrt(cap)): eigenvalues become multiples of the cap.
@@ -138,8 +145,12 @@ pub fn render(caps: &Caps, felt: &Felt, last: f64, dt: f64) -> Rendered {
         caps.damping,
         caps.rot_damping,
     ));
-    let factor = (if worst > 1.0 { 1.0 / worst } else { 1.0 }).min(recovered(last, dt));
-    Rendered { wrench: caps.driven(&felt.wrench).scaled(factor), factor }
+    let factor = (if worst > part { part / worst } else { 1.0 }).min(recovered(last, dt));
+    Rendered {
+        wrench: caps.driven(&felt.wrench).scaled(factor),
+        factor,
+        load: (worst * factor).clamp(0.0, 1.0),
+    }
 }
 
 /// The factor after `dt` s without anything to lower it.
@@ -283,7 +294,12 @@ mod tests {
     #[test]
     fn soft_contacts_pass_unchanged() {
         let soft = felt([900.0, 0.0, 0.0, 0.0, 0.0, 4.5]);
-        assert_eq!(first(&CAPS, &soft), Rendered { wrench: soft.wrench, factor: 1.0 });
+        let one = first(&CAPS, &soft);
+        assert_eq!((one.wrench, one.factor), (soft.wrench, 1.0));
+        // Beside something else that takes a part of the caps the rest is left, whatever asks for more.
+        let hard = Felt { stiffness: soft.stiffness * 1e6, ..soft };
+        let beside = render_within(&CAPS, &hard, 0.25, 1.0, 1e-3);
+        assert!((beside.load - 0.25).abs() < 1e-12 && first(&CAPS, &hard).load > 0.999, "{beside:?}");
     }
 
     #[test]

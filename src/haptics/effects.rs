@@ -146,6 +146,8 @@ pub struct Pace {
     pub release: f64,
     /// Damping time of springs, s.
     pub tau: f64,
+    /// Scene metres per device metre: forces and maxima are meant at the hand.
+    pub scale: f64,
 }
 
 /// The effects that are felt. Fixed size.
@@ -179,7 +181,7 @@ impl Effects {
                 *place = None;
                 continue;
             }
-            sum.add(&push(&slot.now(), x, v, pace.tau), slot.gain);
+            sum.add(&push(&at_hand(slot.now(), pace.scale), x, v, pace.tau), slot.gain);
         }
         sum
     }
@@ -202,6 +204,17 @@ impl Effects {
         if let Some(place) = place.filter(|p| p.is_none_or(|s| s.gain < 1.0)) {
             *place = Some(new);
         }
+    }
+}
+
+/// In newtons of the scene, which the mapping to the device divides by the scale; what is per metre is the same on both sides.
+fn at_hand(effect: Effect, scale: f64) -> Effect {
+    let whole = |kind, yes| if effect.kind == kind { yes } else { 1.0 };
+    Effect {
+        vector: effect.vector * whole(EffectKind::Constant, scale),
+        strength: effect.strength * whole(EffectKind::Magnet, scale),
+        max_force: effect.max_force * scale,
+        ..effect
     }
 }
 

@@ -191,7 +191,8 @@ fn press(
     let rest = place.rest - n * surface.trace(&place.rest);
     let depth = ((place.free - x).dot(&n) - surface.trace(&place.free)).max(0.0);
     let mut way = rest - x;
-    let relief = texture::relief(&q.material.texture, &place.rest, speed(q, &n), dt);
+    // Only so much of it that the force along the surface grows no faster than that across: the cap would lower the wall itself.
+    let relief = texture::relief(&q.material.texture, &place.rest, speed(q, &n), dt).map(|r| r.within(depth));
     let mut tangential = 0.0;
     if let Some(relief) = relief {
         let along = relief.slope - n * relief.slope.dot(&n);

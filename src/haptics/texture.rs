@@ -32,6 +32,14 @@ pub struct Relief {
     pub bend: f64,
 }
 
+impl Relief {
+    /// The part of it whose bend a spring pressed `depth` m in feels as no more than itself. Real-time safe.
+    pub fn within(self, depth: f64) -> Self {
+        let part = (1.0 / (depth * self.bend).max(1.0)).min(1.0);
+        Self { height: self.height * part, slope: self.slope * part, bend: self.bend * part }
+    }
+}
+
 /// The relief at `p` (object's frame, m), stroked with `speed` (m/s) in ticks of `dt` s. `None` where it is smooth. Real-time safe.
 pub fn relief(texture: &Texture, p: &Point, speed: f64, dt: f64) -> Option<Relief> {
     let (height, wavelength) = (sound(texture.height), sound(texture.wavelength));
@@ -53,6 +61,17 @@ mod tests {
     use proptest::prelude::*;
 
     const GRAIN: Texture = Texture { height: 2e-4, wavelength: 2e-3 };
+
+    /// A deep press feels less of it, never a softer wall.
+    #[test]
+    fn the_bend_that_is_felt_is_never_more_than_the_press() {
+        let whole = relief(&GRAIN, &Point::new(3e-4, 0.0, 1e-4), 0.0, 1e-3).unwrap();
+        assert_eq!(whole.within(1e-3), whole);
+        for depth in [0.005, 0.02, 1.0] {
+            let part = whole.within(depth);
+            assert!((part.bend * depth - 1.0).abs() < 1e-12 && part.height > whole.height, "{part:?}");
+        }
+    }
 
     #[test]
     fn waves_have_their_height_and_fade_before_they_alias() {

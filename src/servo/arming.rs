@@ -222,8 +222,14 @@ impl Arming {
             return;
         }
         if self.frozen.is_none() {
-            self.frozen = Some(*last);
-            self.ramp.fill();
+            let gain = self.ramp.gain();
+            if self.leaving.is_some() && gain > 0.0 {
+                // It is on its way down already, and goes on from there.
+                self.frozen = Some(last.scaled(1.0 / gain));
+            } else {
+                self.frozen = Some(*last);
+                self.ramp.fill();
+            }
         }
         if self.leaving.is_none() {
             self.leaving = Some(ZeroReason::ArmingGate);

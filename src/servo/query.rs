@@ -34,6 +34,10 @@ const MAX_GAIN: f64 = 8.0;
 /// Farthest that a ball goes in a tick, m: nothing that is held back is faster.
 const PAST: f64 = 0.01;
 
+/// An edit that would make what a ball is held back with so many times the force that was felt, and some newtons, lets it go.
+const LEAP: f64 = 3.0;
+const LEAP_FORCE: f64 = 1.0;
+
 /// What one tick asks.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
@@ -102,6 +106,8 @@ pub struct Touch {
     pub stopped: bool,
     /// How far a ball is behind what it cannot go through, m.
     pub behind: f64,
+    /// What effects do beside the contacts.
+    pub effects: Push,
 }
 
 impl Touch {
@@ -124,7 +130,13 @@ impl Touch {
         deadline_hit: false,
         stopped: false,
         behind: 0.0,
+        effects: Push::NONE,
     };
+
+    /// Something is felt, or an effect is there. Real-time safe.
+    pub(super) fn acts(&self) -> bool {
+        self.felt || self.effects != Push::NONE
+    }
 
     /// Adds what effects do.
     pub(super) fn pushed(&mut self, push: &Push) {
@@ -147,6 +159,8 @@ struct Slot {
     need: u32,
     units: u32,
     pose: Pose,
+    /// Where it stands in the scene, or would at rest.
+    rest: Pose,
     /// Fading gain, 0..=1 (above while a softened object fades down).
     gain: f64,
     /// Wrench felt in that tick.
@@ -195,6 +209,7 @@ impl Default for Queries {
             need: 0,
             units: 0,
             pose: Pose::identity(),
+            rest: Pose::identity(),
             gain: 1.0,
             felt: Wrench::ZERO,
         };
@@ -305,8 +320,13 @@ impl Queries {
         let recent = slot.tick + 1 == world.tick;
         let changed = played.jumped || world.since.is_some_and(|g| world.snapshot.broad.changed(index) > g);
         // Another material is another force at the same place.
-        let moved = changed && !(same && slot.pose == played.pose);
-        if moved || !recent || !world.keep {
+        let edited = changed && !(same && slot.rest == object.pose);
+        // Nothing holds a hand that feels nothing: where it is then is no deeper than it looks. Nor is a wall that was soft meant to throw
+        // out what has sunk into it.
+        let stiffness = object.material.stiffness;
+        let silent = recent && slot.gain <= 0.0 || !(stiffness > 0.0);
+        let leap = changed && stiffness * memory.proxy.behind() > LEAP * slot.felt.force.norm() + LEAP_FORCE;
+        if played.jumped || edited || silent || leap || !recent || !world.keep {
             memory.state.kept.interrupt();
             memory.proxy.interrupt();
         }
@@ -341,7 +361,7 @@ impl Queries {
         slot.tick = world.tick;
         slot.need = c.need;
         slot.units = units;
-        slot.pose = played.pose;
+        (slot.pose, slot.rest) = (played.pose, object.pose);
         slot.felt = whole.scaled(gain);
 
         sum.contact += c.wrench.scaled(gain);

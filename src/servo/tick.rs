@@ -33,7 +33,7 @@ use crate::device::profile::Profile;
 use crate::device::{Accepted, Device, Lifecycle, WriteFault};
 use crate::geometry::{Pose, Wrench};
 use crate::haptics::coupling::{self, Caps, Felt, Preset, Rendered};
-use crate::haptics::effects::{Effects, Pace};
+use crate::haptics::effects::{Effects, Pace, Push};
 use crate::haptics::guard::{self, Limits};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -55,14 +55,18 @@ pub struct Servo {
     /// Damping time of the contact, s.
     tau: f64,
     gravity: bool,
-    /// Factor of the stiffness cap in the last tick.
+    /// Factor of the stiffness cap in the last tick, and that of what the contacts left to the effects.
     factor: f64,
+    effect_factor: f64,
     /// Last command, device axes.
     pub(super) last: Wrench,
     last_planned_ns: Option<u64>,
     pub(super) tick: u64,
     touching: bool,
 }
+
+/// Part of the caps that contacts always leave to effects.
+const LEAST_LEFT: f64 = 0.1;
 
 /// What the tick made of contact and guard.
 struct Command {
@@ -117,6 +121,7 @@ impl Servo {
             tau,
             gravity: profile.gravity_compensation(&[0.0; 6]) != Wrench::ZERO,
             factor: 1.0,
+            effect_factor: 1.0,
             last: Wrench::ZERO,
             last_planned_ns: None,
             tick: 0,
@@ -157,7 +162,7 @@ impl Servo {
         let command = self.command(&sensed, &tool, &touch, dt);
         // 8. Write the device.
         let accepted = self.write(device, clock.now_ns(), command.wrench);
-        self.energy.applied(self.tick, &accepted.applied, touch.felt && self.arming.gain() > 0.0);
+        self.energy.applied(self.tick, &accepted.applied, touch.acts() && self.arming.gain() > 0.0);
         // 9. One record.
         let record =
             self.record(plan, now, clock.now_ns(), &adopted, &sensed, &tool, &touch, &command, accepted);
@@ -205,9 +210,16 @@ impl Servo {
             keep,
         });
         if keep {
-            let pace = Pace { dt, fade: config.fade, release: config.ramp_down, tau: self.tau };
+            let (fade, scale) = (config.fade, self.mapping.scale());
+            let pace = Pace { dt, fade, release: config.ramp_down, tau: self.tau, scale };
             let (x, v) = (&tool.pose.translation.vector, &tool.twist.linear);
-            touch.pushed(&self.effects.step(&snapshot.effects, x, v, &pace));
+            let push = self.effects.step(&snapshot.effects, x, v, &pace);
+            // A virtual tool feels both; a device directly feels each within what it bears.
+            if self.coupled.dynamic() {
+                touch.pushed(&push);
+            } else {
+                touch.effects = push;
+            }
         } else {
             self.effects.reset();
         }
@@ -224,13 +236,30 @@ impl Servo {
             let radius = self.end.snapshots.current().map_or(0.0, |s| s.tool.bound_radius);
             let fade = self.end.config.fade;
             let wrench = self.coupled.step(tool, touch, &self.mapping, radius, fade, dt);
-            Rendered { wrench, factor: 1.0 }
-        } else if touch.felt {
-            coupling::render(&self.caps, &felt, self.factor, dt)
+            self.factor = 1.0;
+            Rendered { wrench, factor: 1.0, load: 0.0 }
         } else {
-            Rendered { wrench: Wrench::ZERO, factor: coupling::recovered(self.factor, dt) }
+            let nothing =
+                |last| Rendered { wrench: Wrench::ZERO, factor: coupling::recovered(last, dt), load: 0.0 };
+            let contacts = match touch.felt {
+                true => coupling::render(&self.caps, &felt, self.factor, dt),
+                false => nothing(self.factor),
+            };
+            // Effects never lower a contact: a wall would be gone as long as they last, and come back under a hand deep in it.
+            let left = (1.0 - contacts.load).max(LEAST_LEFT);
+            let felt = self.effect(touch, tool);
+            let effects = match &felt {
+                Some(felt) => coupling::render_within(&self.caps, felt, left, self.effect_factor, dt),
+                None => nothing(self.effect_factor),
+            };
+            (self.factor, self.effect_factor) = (contacts.factor, effects.factor);
+            let factor = match (touch.felt, felt.is_some()) {
+                (true, true) => contacts.factor.min(effects.factor),
+                (false, true) => effects.factor,
+                (_, false) => contacts.factor,
+            };
+            Rendered { wrench: contacts.wrench + effects.wrench, factor, load: contacts.load }
         };
-        self.factor = rendered.factor;
         let config = &self.end.config;
         let situation = super::arming::Situation {
             dt,
@@ -269,7 +298,7 @@ impl Servo {
         // The virtual tool's spring is never exactly without force.
         let force = !self.coupled.dynamic() || coupled::perceptible(&rendered.wrench);
         let none = !force || wrench == Wrench::ZERO;
-        let pushed = touch.felt || (self.coupled.dynamic() && force);
+        let pushed = touch.acts() || (self.coupled.dynamic() && force);
         let zero = match self.arming.zero(&situation, pushed, touch.stopped && none) {
             ZeroReason::None if none => ZeroReason::NoForce,
             zero => zero,
@@ -288,6 +317,22 @@ impl Servo {
             zero: if stopping { ZeroReason::Shutdown } else { zero },
             flags,
         }
+    }
+
+    /// What effects do, in the device's terms.
+    fn effect(&self, touch: &Touch, tool: &ToolState) -> Option<Felt> {
+        let push = Some(&touch.effects).filter(|p| **p != Push::NONE)?;
+        let at_origin = |m: &nalgebra::Matrix3<f64>| {
+            let mut whole = nalgebra::Matrix6::zeros();
+            whole.fixed_view_mut::<3, 3>(0, 0).copy_from(m);
+            self.mapping.stiffness(&whole, &tool.lever)
+        };
+        let wrench = Wrench { force: push.force, torque: crate::geometry::Vec3::zeros() };
+        Some(Felt {
+            wrench: self.mapping.wrench(&wrench, &tool.lever),
+            stiffness: at_origin(&push.stiffness),
+            damping: at_origin(&push.damping),
+        })
     }
 
     /// Writes the command, or zero by the device's own means where it takes nothing else.
@@ -340,7 +385,7 @@ impl Servo {
             | flag(!touch.complete, FLAG_INCOMPLETE)
             | flag(touch.deadline_hit, FLAG_DEADLINE)
             | flag(accepted.saturated, FLAG_MOTOR_SATURATED)
-            | flag(touch.felt && command.rendered.factor < 1.0, FLAG_STIFFNESS_CAPPED)
+            | flag(touch.acts() && command.rendered.factor < 1.0, FLAG_STIFFNESS_CAPPED)
             | flag(touching && !self.touching, FLAG_CONTACT_BEGIN)
             | flag(!touching && self.touching, FLAG_CONTACT_END);
         self.touching = touching;

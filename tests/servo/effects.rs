@@ -1,11 +1,11 @@
 //! Field effects through the whole servo.
 
 use crate::device::Puppet;
-use crate::world::{Bench, norm, scene, sphere_tool};
+use crate::world::{Bench, floor, norm, object, scene, sphere_tool};
 use hapticd::contact::effect::{Effect, EffectKind, SceneEffect};
 use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::HandScript;
-use hapticd::geometry::Vec3;
+use hapticd::geometry::{Pose, Vec3};
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
 use hapticd::servo::record::{FLAG_SATURATED, FLAG_STIFFNESS_CAPPED, ServoState, ZeroReason};
 
@@ -171,4 +171,39 @@ fn changing_effects_never_jump() {
     }
     // What goes does so over 30 ms, of at most 2 N.
     assert!(worst < 2.0 / 29.0 + 2.0 * 2.0 / 200.0, "{worst} N in a tick");
+}
+
+/// The strongest effect that a client may ask for leaves a wall as stiff as it was, and changes nothing about it when it goes.
+#[test]
+fn no_effect_makes_a_wall_softer() {
+    let (mut bench, puppet) = Bench::puppet(Vec3::new(0.0, 0.0101, 0.0));
+    bench.arm();
+    for k in 0..300 {
+        puppet.place(Vec3::new(0.0, 0.0101 - 1e-5 * f64::from(k), 0.0));
+        bench.step();
+    }
+    let alone = bench.steps(400).force[1];
+    assert!(alone > 2.0, "{alone}");
+    let far = Vec3::new(0.0, 0.0071, 0.0);
+    let mut generation = 1;
+    for e in [
+        effect(EffectKind::Viscosity, 1000.0, Vec3::zeros(), 2.0),
+        effect(EffectKind::Spring, 1e5, far, 2.0),
+        effect(EffectKind::Magnet, 100.0, far, 2.0),
+    ] {
+        for effects in [vec![e], vec![]] {
+            generation += 1;
+            let objects = vec![object(1, floor(), Pose::identity(), 1000.0)];
+            let snapshot = scene(generation, &sphere_tool(0.01), objects).with_effects(effects.into());
+            bench.publish(Box::new(snapshot));
+            for _ in 0..600 {
+                let force = bench.step().force[1];
+                assert!(
+                    (force - alone).abs() < 0.02 * alone + 0.05,
+                    "{:?}: {force}, alone {alone}",
+                    e.effect.kind
+                );
+            }
+        }
+    }
 }

@@ -1,10 +1,11 @@
 //! Edits under the tool never kick: stiffness, new and moved geometry, deletion, streams that stop.
 
 use crate::device::Puppet;
-use crate::world::{Bench, MS, ball, floor, norm, object, scene, sphere_tool, streamed};
+use crate::world::{Bench, MS, ball, cube_tool, field, floor, norm, object, scene, sphere_tool, streamed};
+use hapticd::contact::ObjectShape;
 use hapticd::geometry::{Pose, Vec3};
 use hapticd::scene::snapshot::{MotionFrame, SnapshotObject};
-use hapticd::servo::handle::ServoConfig;
+use hapticd::servo::handle::{ServoCommand, ServoConfig};
 use hapticd::servo::record::{ServoState, ZeroReason};
 
 /// Pressing 2 mm into the floor.
@@ -223,4 +224,66 @@ fn a_stopped_stream_freezes_the_object_and_its_force_ramps_to_zero() {
     }
     assert!((last - force).abs() < 0.01 * force, "{last} {force}");
     assert!(jump <= force / 190.0, "{jump}");
+}
+
+/// Through a sheet that gives no force, because its stream stopped or it was made soft, and away: when it is hard again the hand is in the
+/// free, and nothing draws it back to the side from which it came.
+#[test]
+fn a_hand_that_went_through_what_gave_no_force_is_not_drawn_back() {
+    for by_stream in [true, false] {
+        let puppet = Puppet::new(Vec3::new(0.0, 0.02, 0.0));
+        let mut bench = Bench::new(Box::new(puppet.clone()), ServoConfig::default());
+        let sheet = ObjectShape::Field(field(0.06, 121, |p| 0.002 - p.y.abs()));
+        let part = |stiffness| SnapshotObject {
+            motion: by_stream.then_some(0),
+            ..object(1, sheet.clone(), Pose::identity(), stiffness)
+        };
+        let poses = |bench: &mut Bench| {
+            if by_stream {
+                bench.handle.publish_motion(stream(bench, Vec3::zeros(), 100));
+                bench.handle.reclaim();
+            }
+        };
+        bench.publish(scene(1, &sphere_tool(0.005), vec![part(1000.0)]));
+        bench.arm();
+        for k in 0..500 {
+            poses(&mut bench);
+            puppet.place(Vec3::new(0.0, 0.02 - 1e-4 * f64::from(k.min(140)), 0.0));
+            bench.step();
+        }
+        assert!(norm(bench.last.force) > 0.5, "{by_stream}: {:?}", bench.last.force);
+        if !by_stream {
+            bench.publish(scene(2, &sphere_tool(0.005), vec![part(0.0)]));
+        }
+        assert_eq!(norm(bench.steps(400).force), 0.0, "{by_stream}");
+        for k in 0..400 {
+            puppet.place(Vec3::new(0.0, 0.006 - 1e-4 * f64::from(k), 0.0));
+            assert_eq!(norm(bench.step().force), 0.0, "{by_stream}");
+        }
+        if !by_stream {
+            bench.publish(scene(3, &sphere_tool(0.005), vec![part(1000.0)]));
+        }
+        for _ in 0..500 {
+            poses(&mut bench);
+            let r = bench.step();
+            assert_eq!(norm(r.force), 0.0, "{by_stream}: {r:?}");
+        }
+    }
+}
+
+/// A force that is on its way down does not get a second ramp from a tool that changes meanwhile.
+#[test]
+fn a_tool_change_within_a_ramp_down_does_not_begin_it_anew() {
+    let (mut bench, _) = pressing();
+    assert!(norm(bench.last.force) > 0.5);
+    assert_eq!(bench.command(ServoCommand::Disarm), Ok(()));
+    let mut last = norm(bench.steps(14).force);
+    bench.publish(scene(2, &cube_tool(500), vec![object(1, floor(), Pose::identity(), 1000.0)]));
+    let mut ticks = 15;
+    while norm(bench.step().force) > 0.0 {
+        let now = norm(bench.last.force);
+        assert!(now <= last + 1e-9, "{now} after {last}");
+        (last, ticks) = (now, ticks + 1);
+    }
+    assert!(ticks <= 32, "{ticks} ticks for a ramp of 30 ms");
 }

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-const PACE: Pace = Pace { dt: 1e-3, fade: 0.2, release: 0.03, tau: 0.0 };
+const PACE: Pace = Pace { dt: 1e-3, fade: 0.2, release: 0.03, tau: 0.0, scale: 1.0 };
 
 fn effect(kind: EffectKind) -> Effect {
     let strength = match kind {
@@ -141,6 +141,34 @@ proptest! {
             prop_assert!(push(&e, &x, &v, tau).force.norm() <= most);
             let e = Effect { strength: bad, range: bad, ..effect(KINDS[kind]) };
             prop_assert!(push(&e, &x, &v, tau).force.norm() <= e.max_force * (1.0 + 1e-12));
+        }
+    }
+}
+
+/// Forces and maxima are meant at the hand, whatever the workspace's scale; what is per metre is the same on both sides.
+#[test]
+fn forces_are_those_at_the_hand() {
+    let x = Vec3::new(0.02, 0.0, 0.0);
+    let v = Vec3::new(0.0, 0.1, 0.0);
+    for scale in [0.01, 1.0, 10.0] {
+        let pace = Pace { scale, ..PACE };
+        let at_hand = |e: Effect, x: Vec3, v: Vec3| {
+            let scene = [SceneEffect { id: 1, effect: e, gain: 1.0 }];
+            let mut effects = Effects::default();
+            (0..400).map(|_| effects.step(&scene, &x, &v, &pace).force / scale).last().expect("some")
+        };
+        let constant = Effect { vector: Vec3::new(0.0, 0.0, 1.5), ..effect(EffectKind::Constant) };
+        assert!((at_hand(constant, x, v) - Vec3::new(0.0, 0.0, 1.5)).norm() < 1e-12);
+        // The scene's metres are the scale times the device's.
+        let spring = Effect { vector: Vec3::zeros(), strength: 50.0, ..effect(EffectKind::Spring) };
+        assert!((at_hand(spring, x * scale, Vec3::zeros()) + x * 50.0).norm() < 1e-9);
+        let viscous = Effect { strength: 3.0, ..effect(EffectKind::Viscosity) };
+        assert!((at_hand(viscous, x, v * scale) + v * 3.0).norm() < 1e-9);
+        for kind in [EffectKind::Constant, EffectKind::Spring, EffectKind::Viscosity, EffectKind::Magnet] {
+            let strong =
+                Effect { strength: 1e5, vector: Vec3::new(90.0, 0.0, 0.0), range: 200.0, ..effect(kind) };
+            let f = at_hand(strong, x * scale, v * scale).norm();
+            assert!(f <= strong.max_force * (1.0 + 1e-9), "{kind:?} at {scale}: {f}");
         }
     }
 }
