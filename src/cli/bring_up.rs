@@ -2,10 +2,11 @@
 //! point is. It commands zero and nothing else.
 
 use super::numbers::positive;
-use super::{exit, out};
+use super::{exit, out, settings};
 use crate::config::{Config, Driver};
 use crate::control::socket::candidates;
-use crate::device::attached::{self, Attached};
+use crate::device::attached;
+use crate::device::io::scheduling::Scheduling;
 use crate::device::io::thread::now_ns;
 use crate::device::profile::Calibration;
 use crate::device::registry::{REPLAY, Registry};
@@ -48,10 +49,7 @@ pub struct Args {
 /// A message for the user.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = args.config.as_ref().map_or_else(|| Ok(Config::default()), |path| Config::load(path))?;
-    let registry = match &config.device.profiles {
-        Some(dir) => Registry::with_dir(dir)?,
-        None => Registry::builtin(),
-    };
+    let registry = Registry::with(config.device.profiles.as_deref())?;
     let d = &config.device;
     registry.knows(&d.name)?;
     if d.name == REPLAY || d.driver != Driver::Attached {
@@ -72,12 +70,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             ),
         }
     }
-    let options = Attached {
-        serial: d.serial.clone(),
-        firmware: d.firmware.clone(),
-        library: d.library.clone(),
-        ..Attached::default()
-    };
+    let options = settings::attached(d, Scheduling::default());
     let mut device = attached::open(registry.profile(&d.name)?, &options)?;
     let end = Instant::now() + Duration::from_secs_f64(args.timeout.min(1e6));
     if !ready(&mut *device, &d.name, end, &args)? {

@@ -30,10 +30,7 @@ pub struct Args {
 /// # Errors
 /// A message for the user.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let registry = match &args.profiles {
-        Some(dir) => Registry::with_dir(dir)?,
-        None => Registry::builtin(),
-    };
+    let registry = Registry::with(args.profiles.as_deref())?;
     let one =
         args.name.as_deref().map(|name| registry.profile(name)).transpose().map_err(exit::Usage::from)?;
     let profiles: Vec<&Profile> = match &one {

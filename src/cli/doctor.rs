@@ -65,10 +65,7 @@ pub fn checks(root: &Root, fifo: &FifoAttempt, registry: &Registry, wanted: &[St
 /// # Errors
 /// A directory of profiles that cannot be used, or output that cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let registry = match &args.profiles {
-        Some(dir) => Registry::with_dir(dir)?,
-        None => Registry::builtin(),
-    };
+    let registry = Registry::with(args.profiles.as_deref())?;
     for name in &args.device {
         registry.profile(name).map_err(super::exit::Usage::from)?;
     }

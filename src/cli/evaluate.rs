@@ -20,7 +20,7 @@ use crate::contact::{
 };
 use crate::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use crate::geometry::import::{Format, ImportOptions, import};
-use crate::geometry::{Pose, TriMesh, Twist, Wrench};
+use crate::geometry::{Pose, TriMesh, Twist};
 use anyhow::{Context, Result, bail};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use nalgebra::Point3;
@@ -294,9 +294,7 @@ impl Pair {
         let us = started.elapsed().as_secs_f64() * 1e6;
         if self.role == Role::Static {
             // The answer is the wrench on the resting body about its own origin: turn it round and move it.
-            let f = -answer.wrench.force;
-            answer.wrench =
-                Wrench { force: f, torque: -answer.wrench.torque - pose.translation.vector.cross(&f) };
+            answer.wrench = answer.wrench.reaction(&-pose.translation.vector);
         }
         (answer, us)
     }

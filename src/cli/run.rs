@@ -8,7 +8,7 @@ use crate::control::cpu::{self, Cpus};
 use crate::control::log::Log;
 use crate::control::supervisor::{self, Engine, Outcome, Started};
 use crate::control::throttle::LogThrottle;
-use crate::device::attached::{Attached, Kind};
+use crate::device::attached::Kind;
 use crate::device::io::scheduling::Scheduling;
 use crate::device::registry::{OpenOptions, REPLAY, Registry};
 use crate::device::replay::Track;
@@ -135,10 +135,7 @@ struct Local {
 impl Local {
     /// The device of the configuration in the scene that it starts with.
     fn new(config: &Config, scene: &Scene) -> anyhow::Result<Self> {
-        let registry = match &config.device.profiles {
-            Some(dir) => Registry::with_dir(dir)?,
-            None => Registry::builtin(),
-        };
+        let registry = Registry::with(config.device.profiles.as_deref())?;
         let hand = match &config.device.hand {
             Some(path) => {
                 let text = crate::config::read_text(path)
@@ -314,12 +311,12 @@ impl Engine for Local {
 
     fn start(&mut self, cpus: &Cpus) -> Result<Started, String> {
         let d = &self.config.device;
-        let attached = (d.driver == Driver::Attached).then(|| Attached {
-            serial: d.serial.clone(),
-            firmware: d.firmware.clone(),
-            library: d.library.clone(),
+        let attached = (d.driver == Driver::Attached).then(|| {
             // Before the servo on the servo's CPU: a handover between them wakes no other.
-            scheduling: Scheduling { priority: self.config.servo.priority + 1, cpu: Some(cpus.servo) },
+            settings::attached(
+                d,
+                Scheduling { priority: self.config.servo.priority + 1, cpu: Some(cpus.servo) },
+            )
         });
         let simulated = attached.is_none();
         let options = OpenOptions {

@@ -1,6 +1,8 @@
 //! From the configuration file to the settings of the servo.
 
-use crate::config::{Config, Energy, Law, Preset};
+use crate::config::{Config, Device, Energy, Law, Preset};
+use crate::device::attached::Attached;
+use crate::device::io::scheduling::Scheduling;
 use crate::haptics::coupling;
 use crate::haptics::guard::energy::EnergyGuard;
 use crate::servo::handle::ServoConfig;
@@ -51,6 +53,16 @@ pub fn servo(config: &Config) -> ServoConfig {
         late_per_second: s.late_in_a_second,
         max_gap: s.max_gap_s,
         ..ServoConfig::default()
+    }
+}
+
+/// How the attached device of a configuration is found and run.
+pub fn attached(device: &Device, scheduling: Scheduling) -> Attached {
+    Attached {
+        serial: device.serial.clone(),
+        firmware: device.firmware.clone(),
+        library: device.library.clone(),
+        scheduling,
     }
 }
 

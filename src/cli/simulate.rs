@@ -80,10 +80,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         None => HandScript::default(),
     };
-    let registry = match &config.device.profiles {
-        Some(dir) => Registry::with_dir(dir)?,
-        None => Registry::builtin(),
-    };
+    let registry = Registry::with(config.device.profiles.as_deref())?;
     registry.knows(device_name).map_err(exit::Usage::from)?;
     let recording = match args.replay.as_ref().or(config.device.recording.as_ref()) {
         Some(path) if device_name == REPLAY => Some(path),

@@ -77,10 +77,7 @@ struct Report {
 /// # Errors
 /// A message for the user.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let registry = match &args.profiles {
-        Some(dir) => Registry::with_dir(dir)?,
-        None => Registry::builtin(),
-    };
+    let registry = Registry::with(args.profiles.as_deref())?;
     let all = || registry.profiles().iter().filter(|p| p.max_force > 0.0).cloned().collect();
     let named = args.names.iter().map(|name| registry.profile(name).map_err(exit::Usage::from));
     let profiles: Vec<Arc<Profile>> =

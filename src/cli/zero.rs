@@ -4,9 +4,10 @@
 //! gone with it; what another process can still see is its probe page, which gets the zero. Exit code: 0 when the
 //! force is known to be zero, 1 otherwise.
 
-use super::exit;
+use super::{exit, settings};
 use crate::config::{Config, Device as DeviceConfig, Driver};
-use crate::device::attached::{self, Attached, Zeroed};
+use crate::device::attached::{self, Zeroed};
+use crate::device::io::scheduling::Scheduling;
 use crate::device::registry::{REPLAY, Registry};
 use crate::device::simulated::Probe;
 use crate::geometry::pose::Wrench;
@@ -37,10 +38,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         None => Config::default(),
     };
-    let registry = match &config.device.profiles {
-        Some(dir) => Registry::with_dir(dir)?,
-        None => Registry::builtin(),
-    };
+    let registry = Registry::with(config.device.profiles.as_deref())?;
     let name = &config.device.name;
     registry.knows(name)?;
     if name == REPLAY {
@@ -70,8 +68,7 @@ fn attached(registry: &Registry, device: &DeviceConfig, dry_run: bool) -> anyhow
         ));
         return Ok(exit::FAILED);
     }
-    let (serial, library) = (device.serial.clone(), device.library.clone());
-    let options = Attached { serial, library, ..Attached::default() };
+    let options = settings::attached(device, Scheduling::default());
     match attached::zero(registry.profile(name)?, &options)? {
         Zeroed::Commanded(packets) => {
             tell(format_args!("{name}: zero commanded, {packets} packets taken by the device"));

@@ -17,8 +17,8 @@
 )]
 
 use super::{Budget, Contact, ObjectShape, Query, QueryState, ToolShape, vps};
+use crate::geometry::Vec3;
 use crate::geometry::field::Field;
-use crate::geometry::{Vec3, Wrench};
 use nalgebra::Matrix6;
 use std::sync::Arc;
 
@@ -95,13 +95,11 @@ fn reach(tool: &ToolShape) -> f64 {
 /// symmetric part is -\[F\] between force and turning, and -(\[d\] \[F\] + \[F\] \[d\]) / 2 between torque and turning.
 fn exchanged(mut contact: Contact, q: &Query<'_>) -> Contact {
     let d: Vec3 = q.object_pose.translation.vector - q.tool_pose.translation.vector;
-    let Wrench { force, torque } = contact.wrench;
-    contact.wrench = Wrench { force: -force, torque: -(torque + d.cross(&force)) };
+    let (lever, load) = (d.cross_matrix(), contact.wrench.force.cross_matrix());
+    contact.wrench = contact.wrench.reaction(&d);
     let mut x = Matrix6::identity();
-    x.fixed_view_mut::<3, 3>(0, 3).copy_from(&-d.cross_matrix());
-    let k = x.transpose() * contact.stiffness * x;
-    let (lever, load) = (d.cross_matrix(), force.cross_matrix());
-    let mut k = k;
+    x.fixed_view_mut::<3, 3>(0, 3).copy_from(&-lever);
+    let mut k = x.transpose() * contact.stiffness * x;
     let mut add = |i, j, more: nalgebra::Matrix3<f64>| {
         let mut block = k.fixed_view_mut::<3, 3>(i, j);
         block += more;

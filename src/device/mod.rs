@@ -89,6 +89,11 @@ pub struct Accepted {
     pub saturated: bool,
 }
 
+impl Accepted {
+    /// No force.
+    pub const NOTHING: Self = Self { applied: Wrench::ZERO, saturated: false };
+}
+
 /// How a device's I/O behaves in the servo thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoMode {

@@ -74,6 +74,14 @@ impl Registry {
         registry
     }
 
+    /// The shipped devices, with those of a directory added where one is given.
+    ///
+    /// # Errors
+    /// As [`with_dir`](Self::with_dir).
+    pub fn with(dir: Option<&Path>) -> Result<Self, DeviceError> {
+        dir.map_or_else(|| Ok(Self::builtin()), Self::with_dir)
+    }
+
     /// The shipped devices with those of `dir/*.toml` added; one of the same name replaces the shipped one.
     ///
     /// # Errors

@@ -55,6 +55,12 @@ impl Wrench {
         Self { force, torque: lever.cross(&force) }
     }
 
+    /// What the other body gets, about a point from which this wrench's own lies `arm` (m) away.
+    #[inline]
+    pub fn reaction(&self, arm: &Vec3) -> Self {
+        -Self { force: self.force, torque: self.torque + arm.cross(&self.force) }
+    }
+
     /// True when all six components are finite.
     #[inline]
     pub fn is_finite(&self) -> bool {

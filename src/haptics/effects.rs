@@ -1,5 +1,5 @@
 //! Field effects: viscosity, a constant force, a spring to a point, a magnet. Each within a maximum of its own, and behind all of
-//! them whatever guards a contact's force too: the stiffness cap (which counts their stiffness and damping), the ramps, limits and
+//! them whatever guards a contact's force too: the stiffness cap (of which they get what the contacts leave), the ramps, limits and
 //! the energy account.
 //!
 //! Springs and magnets are conservative and damped like contacts. Viscosity pushes against the velocity as it is estimated: what it

@@ -1,8 +1,9 @@
 //! Texture: pits in a surface that are felt and not seen, as a height along the surface that is added to the depth.
 //!
 //! A spring of depth d and height h (never above the surface) holds the energy K (d + h)^2 / 2, so its force is K (d + h) along the
-//! normal less K (d + h) times the slope along the surface: conservative, never more than the smooth surface gives across, and
-//! nothing at first touch. Waves that pass faster than a quarter of the tick rate fade away before they alias (Choi and Tan, 2004, on what
+//! normal less K (d + h) times the slope along the surface: conservative as long as the whole relief is felt, never more than the
+//! smooth surface gives across, and nothing at first touch. A press so deep that its bend would stiffen the surface along itself more
+//! than across feels a part of it ([`Relief::within`]). Waves that pass faster than a quarter of the tick rate fade away before they alias (Choi and Tan, 2004, on what
 //! sampled texture does otherwise). Real-time safe, pure.
 
 #![cfg_attr(

@@ -155,8 +155,9 @@ impl Compiler {
         progress: &dyn Progress,
     ) -> Result<(Snapshot, CompileReport), CompileError> {
         let mut report = CompileReport::default();
-        let wanted = wanted(scene);
         let (tools, sampled) = (tools(scene), sampled_objects(scene));
+        let tool_field = sampled::tool_field(scene).filter(|_| !sampled.is_empty());
+        let wanted = wanted(scene, tool_field.as_ref());
         let shapes = tools.iter().chain(sampled.values().map(|(_, points)| points));
         let keys: BTreeSet<ToolKey> = shapes.filter_map(ToolKey::of).collect();
         let reserved = self.reserve(scene, &wanted, &keys)?;
@@ -201,7 +202,7 @@ impl Compiler {
             let solid = built.get(key).and_then(|b| b.solid(want, progress));
             solids.insert(key.clone(), solid.ok_or(CompileError::Cancelled)?);
         }
-        let tool_field = sampled::tool_field(scene).and_then(|(key, want)| {
+        let tool_field = tool_field.and_then(|(key, want)| {
             let built = built.get(&key)?;
             Some((built.field.clone(), built.fine.note(&want.mesh.label)))
         });
@@ -211,7 +212,10 @@ impl Compiler {
             let note = format!("the tool, asked by the object's points: {thin}");
             report.warnings.extend(told.map(|o| (o.geometry, note.clone())));
         }
-        let objects = assemble(scene, &Parts { built: &built, solids: &solids, points: &points, tool_field });
+        let objects = assemble(
+            scene,
+            &Parts { built: &built, solids: &solids, sampled: &sampled, points: &points, tool_field },
+        );
         report.bytes = scene.mesh_bytes() + built.values().map(|b| b.bytes()).sum::<u64>();
         report.bytes += points.values().map(|p| p.memory_bytes() as u64).sum::<u64>();
         report.bytes += match &tool.shape {
@@ -256,7 +260,7 @@ impl Compiler {
                 points.insert(key, shell.clone());
             }
         }
-        self.store().keep_shapes(keyed.into_iter().collect());
+        self.store().keep_shapes(keyed);
         Ok((self.tool(def, shapes), points))
     }
 
@@ -316,6 +320,7 @@ impl Compiler {
 type Wanted<'a> = BTreeMap<GeometryKey, Want<'a>>;
 
 /// A field to build.
+#[derive(Clone, Copy)]
 struct Want<'a> {
     /// Its geometry; `None` for the tool's field.
     id: Option<u32>,
@@ -360,7 +365,8 @@ fn sampled_objects(scene: &Scene) -> SampledObjects<'_> {
     scene.objects().filter_map(sampled).collect()
 }
 
-fn wanted(scene: &Scene) -> Wanted<'_> {
+/// The fields of all objects, and the tool's where it is asked.
+fn wanted<'a>(scene: &'a Scene, tool: Option<&(GeometryKey, Want<'a>)>) -> Wanted<'a> {
     let mut all = Wanted::new();
     for o in scene.objects() {
         let Some(def) = scene.geometry(o.geometry) else { continue };
@@ -368,8 +374,8 @@ fn wanted(scene: &Scene) -> Wanted<'_> {
         let solid = method(scene, def, o) == Some(Method::Ist);
         all.entry(GeometryKey::of(&want)).or_insert(want).solid |= solid;
     }
-    if let Some((key, want)) = sampled::tool_field(scene) {
-        all.entry(key).or_insert(want);
+    if let Some((key, want)) = tool {
+        all.entry(key.clone()).or_insert(*want);
     }
     all
 }
@@ -420,6 +426,7 @@ fn make(
 struct Parts<'a> {
     built: &'a BTreeMap<GeometryKey, Arc<Built>>,
     solids: &'a BTreeMap<GeometryKey, Arc<Solid>>,
+    sampled: &'a SampledObjects<'a>,
     points: &'a BTreeMap<ToolKey, Arc<PointShell>>,
     /// With what is too fine for it.
     tool_field: Option<(Arc<Field>, Option<String>)>,
@@ -434,7 +441,7 @@ impl Parts<'_> {
         {
             return Some(ObjectShape::Solid(solid.clone()));
         }
-        let points = sampled::points_of(scene, def, o).and_then(|made_of| ToolKey::of(&made_of));
+        let points = self.sampled.get(&o.meta.id).and_then(|(_, made_of)| ToolKey::of(made_of));
         match (points.and_then(|key| self.points.get(&key)), &self.tool_field) {
             (Some(points), Some((tool, thin))) if thin.is_none() || o.shell == Shell::Object => Some(
                 ObjectShape::Sampled(Arc::new(Sampled::new(points.clone(), tool.clone(), field.clone()))),

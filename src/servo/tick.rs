@@ -337,14 +337,13 @@ impl Servo {
 
     /// Writes the command, or zero by the device's own means where it takes nothing else.
     fn write(&mut self, device: &mut dyn Device, now: u64, wrench: Wrench) -> Accepted {
-        const NOTHING: Accepted = Accepted { applied: Wrench::ZERO, saturated: false };
         self.last = Wrench::ZERO;
         let lifecycle = device.lifecycle();
         if self.arming.state() == ServoState::Fault || lifecycle != Lifecycle::Ready {
             // It may have gone, or lost its frame, since it was read: this tick's record has the reason.
             self.arming.device(lifecycle);
             device.zero(now);
-            return NOTHING;
+            return Accepted::NOTHING;
         }
         match device.write(now, &wrench) {
             Ok(accepted) => {
@@ -360,7 +359,7 @@ impl Servo {
                     });
                 }
                 device.zero(now);
-                NOTHING
+                Accepted::NOTHING
             }
         }
     }

@@ -31,6 +31,25 @@ use std::time::{Duration, Instant};
 /// Time that calibration by the host may take.
 const CALIBRATION: Duration = Duration::from_secs(2);
 
+/// What a write comes to before any force is thought of: true where it may push, false where the device takes nothing and nothing is
+/// wanted. `known`: the last sample is of the device's present life. Real-time safe.
+///
+/// # Errors
+/// [`WriteFault`]; but for a device that is gone it still has to get zero.
+pub(in crate::device) fn admit(
+    lifecycle: Lifecycle,
+    known: bool,
+    wrench: &Wrench,
+) -> Result<bool, WriteFault> {
+    match lifecycle {
+        Lifecycle::Absent => Err(WriteFault::Gone),
+        Lifecycle::Ready if known && wrench.is_finite() => Ok(true),
+        Lifecycle::Ready if known => Err(WriteFault::Failed),
+        _ if *wrench == Wrench::ZERO => Ok(false),
+        _ => Err(WriteFault::NotReady),
+    }
+}
+
 /// A device behind mailboxes.
 pub struct Front {
     profile: Arc<Profile>,
@@ -166,19 +185,14 @@ impl Device for Front {
     }
 
     fn write(&mut self, _now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
-        const NOTHING: Accepted = Accepted { applied: Wrench::ZERO, saturated: false };
         let known = self.life == self.shared.life() && self.last.is_some();
-        match self.lifecycle() {
-            Lifecycle::Absent => return Err(WriteFault::Gone),
-            Lifecycle::Ready if known => {}
-            _ => {
+        match admit(self.lifecycle(), known, wrench) {
+            Ok(true) => {}
+            Err(WriteFault::Gone) => return Err(WriteFault::Gone),
+            refused => {
                 self.put([0; 3]);
-                return if *wrench == Wrench::ZERO { Ok(NOTHING) } else { Err(WriteFault::NotReady) };
+                return refused.map(|_| Accepted::NOTHING);
             }
-        }
-        if !wrench.is_finite() {
-            self.put([0; 3]);
-            return Err(WriteFault::Failed);
         }
         let joints = self.last.map_or([0.0; 6], |s| s.joints);
         let (command, saturated) = actuators::command(&self.profile, &joints, wrench);

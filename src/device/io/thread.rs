@@ -59,6 +59,11 @@ impl IoThread {
         }
         Ok(Self { shared, thread: Some(thread) })
     }
+
+    /// A thread of a driver's own that looks at [`Shared::stopping`].
+    pub(in crate::device) fn of(shared: Arc<Shared>, thread: JoinHandle<()>) -> Self {
+        Self { shared, thread: Some(thread) }
+    }
 }
 
 /// The link was closed by the unwinding, with the last force on. Opens it again and says zero.

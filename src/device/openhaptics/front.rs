@@ -14,8 +14,9 @@
 )]
 
 use super::link::{Command, Mail};
+use crate::device::io::front::admit;
 use crate::device::io::shared::Shared;
-use crate::device::io::thread::now_ns;
+use crate::device::io::thread::{IoThread, now_ns};
 use crate::device::profile::Profile;
 use crate::device::{
     Accepted, Device, DeviceError, Emergency, IoMode, Lifecycle, ReadFault, Sample, WriteFault,
@@ -23,20 +24,16 @@ use crate::device::{
 use crate::geometry::pose::{Pose, Vec3, Wrench};
 use nalgebra::{Matrix3, Rotation3, Translation3, UnitQuaternion};
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 /// How far the library's rotation may be from one.
 const CROOKED: f64 = 1e-3;
-/// Longest wait for our thread's end.
-const END: Duration = Duration::from_millis(1500);
 
 /// A device behind the maker's library.
 pub struct Phantom {
     profile: Arc<Profile>,
     shared: Arc<Shared>,
     mail: Arc<Mail>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<IoThread>,
     last: Option<Sample>,
     /// Life in which the last sample was taken.
     life: u32,
@@ -47,12 +44,7 @@ pub struct Phantom {
 
 impl Phantom {
     /// The servo's end of what `thread` looks after.
-    pub(super) fn new(
-        profile: Arc<Profile>,
-        shared: Arc<Shared>,
-        mail: Arc<Mail>,
-        thread: JoinHandle<()>,
-    ) -> Self {
+    pub(super) fn new(profile: Arc<Profile>, shared: Arc<Shared>, mail: Arc<Mail>, thread: IoThread) -> Self {
         let life = shared.life();
         Self { profile, shared, mail, thread: Some(thread), last: None, life, seq: 0, refusals: 0 }
     }
@@ -130,19 +122,14 @@ impl Device for Phantom {
     }
 
     fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
-        const NOTHING: Accepted = Accepted { applied: Wrench::ZERO, saturated: false };
         let known = self.life == self.shared.life() && self.last.is_some();
-        match self.lifecycle() {
-            Lifecycle::Absent => return Err(WriteFault::Gone),
-            Lifecycle::Ready if known => {}
-            _ => {
+        match admit(self.lifecycle(), known, wrench) {
+            Ok(true) => {}
+            Err(WriteFault::Gone) => return Err(WriteFault::Gone),
+            refused => {
                 self.put(now_ns, Vec3::zeros());
-                return if *wrench == Wrench::ZERO { Ok(NOTHING) } else { Err(WriteFault::NotReady) };
+                return refused.map(|_| Accepted::NOTHING);
             }
-        }
-        if !wrench.is_finite() {
-            self.put(now_ns, Vec3::zeros());
-            return Err(WriteFault::Failed);
         }
         let driven = &self.profile.actuated;
         let mut force = wrench.force;
@@ -176,22 +163,10 @@ impl Device for Phantom {
 }
 
 impl Drop for Phantom {
-    // After the servo: it may wait.
-    #[allow(clippy::disallowed_methods)]
     fn drop(&mut self) {
         self.put(now_ns(), Vec3::zeros());
         self.shared.silence();
-        self.shared.stop();
-        let Some(thread) = self.thread.take() else { return };
-        let end = Instant::now() + END;
-        while !thread.is_finished() {
-            if Instant::now() > end {
-                // It hangs in the maker's library, which stays its own until it comes back.
-                self.shared.set_unconfirmed();
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let _ = thread.join();
+        // One that hangs in the maker's library has it until it comes back.
+        drop(self.thread.take());
     }
 }

@@ -68,6 +68,8 @@ pub(super) struct Mail {
     nominal: AtomicU64,
     /// Forces that the library refused so far.
     refusals: AtomicU64,
+    /// Rounds of the vendor's thread so far.
+    rounds: AtomicU64,
     readings: Mailbox<READING>,
     commands: Mailbox<6>,
 }
@@ -78,6 +80,7 @@ impl Mail {
             max_force,
             nominal: AtomicU64::new(f64::INFINITY.to_bits()),
             refusals: AtomicU64::new(0),
+            rounds: AtomicU64::new(0),
             readings: Mailbox::default(),
             commands: Mailbox::default(),
         }
@@ -91,6 +94,11 @@ impl Mail {
     /// Forces that the library refused so far. Real-time safe.
     pub(super) fn refusals(&self) -> u64 {
         self.refusals.load(Relaxed)
+    }
+
+    /// Rounds of the vendor's thread so far.
+    pub(super) fn rounds(&self) -> u64 {
+        self.rounds.load(Relaxed)
     }
 
     /// Largest force that goes out, N. Real-time safe.
@@ -132,7 +140,6 @@ pub(super) struct Link {
     seated: AtomicBool,
     /// A round is under way.
     busy: AtomicBool,
-    rounds: AtomicU64,
     last_command: AtomicU64,
 }
 
@@ -156,14 +163,8 @@ impl Link {
             scheduling,
             seated: AtomicBool::new(false),
             busy: AtomicBool::new(false),
-            rounds: AtomicU64::new(0),
             last_command: AtomicU64::new(0),
         }
-    }
-
-    /// Rounds of the vendor's thread so far.
-    pub(super) fn rounds(&self) -> u64 {
-        self.rounds.load(Relaxed)
     }
 
     /// Waits until no round is under way; false when that takes longer than `most_ns`.
@@ -249,7 +250,7 @@ impl Link {
     fn serve(&self, device: u32) {
         self.seat();
         let (library, stats) = (&self.library, &self.shared.stats);
-        let round = self.rounds.fetch_add(1, Relaxed);
+        let round = self.mail.rounds.fetch_add(1, Relaxed);
         library.make_current(device);
         if round.is_multiple_of(CHECK_EVERY) {
             self.check();

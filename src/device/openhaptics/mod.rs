@@ -13,12 +13,13 @@ pub use front::Phantom;
 
 use super::io::scheduling::Scheduling;
 use super::io::shared::Shared;
+use super::io::thread::IoThread;
 use super::profile::Profile;
 use super::{DeviceError, Lifecycle};
-use link::{Link, Mail};
+use link::Mail;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use supervisor::Supervisor;
 
@@ -39,11 +40,10 @@ pub fn open(
     if OWNED.swap(true, Ordering::AcqRel) {
         return Err(fail("the maker's library serves one owner in a process, and it has one"));
     }
-    let (shared, link) = (Arc::new(Shared::default()), Arc::new(OnceLock::new()));
-    let mail = Arc::new(Mail::new(profile.max_force));
+    let (shared, mail) = (Arc::new(Shared::default()), Arc::new(Mail::new(profile.max_force)));
     let supervisor = Supervisor {
         shared: shared.clone(),
-        link: link.clone(),
+        link: None,
         library,
         serial,
         mail: mail.clone(),
@@ -53,10 +53,8 @@ pub fn open(
         seen: (0, 0),
         told_ns: None,
     };
-    let beating = (shared.clone(), link.clone());
     let ended = Arc::new(AtomicBool::new(false));
-    let over = ended.clone();
-    let failing = shared.clone();
+    let (failing, over) = (shared.clone(), ended.clone());
     let run = move || {
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| supervisor.run())).is_err() {
             failing.silence();
@@ -66,16 +64,17 @@ pub fn open(
         // Not before: a library that hangs is nobody else's.
         OWNED.store(false, Ordering::Release);
     };
-    let beat = move || beat(&beating.0, &beating.1, &ended);
+    let thread = std::thread::Builder::new().name("device-hd".into()).spawn(run).map_err(|e| {
+        OWNED.store(false, Ordering::Release);
+        fail(&format!("no thread for it: {e}"))
+    })?;
+    let beating = (shared.clone(), mail.clone());
     // Without it the watchdog would take a library that takes its time for a dead device.
-    let _ = std::thread::Builder::new().name("device-beat".into()).spawn(beat);
-    match std::thread::Builder::new().name("device-hd".into()).spawn(run) {
-        Ok(thread) => Ok(Phantom::new(profile, shared, mail, thread)),
-        Err(e) => {
-            OWNED.store(false, Ordering::Release);
-            Err(fail(&format!("no thread for it: {e}")))
-        }
-    }
+    let _ = std::thread::Builder::new()
+        .name("device-beat".into())
+        .spawn(move || beat(&beating.0, &beating.1, &ended));
+    let thread = IoThread::of(shared.clone(), thread);
+    Ok(Phantom::new(profile, shared, mail, thread))
 }
 
 /// Between two beats.
@@ -83,10 +82,10 @@ const BEAT: Duration = Duration::from_millis(20);
 
 /// Counts rounds for the watchdog while nothing is asked of the device, or the maker's thread goes on. Our own thread may be in the
 /// library for seconds.
-fn beat(shared: &Shared, link: &OnceLock<Arc<Link>>, ended: &AtomicBool) {
+fn beat(shared: &Shared, mail: &Mail, ended: &AtomicBool) {
     let mut before = 0;
     while !ended.load(Ordering::Acquire) {
-        let rounds = link.get().map_or(0, |link| link.rounds());
+        let rounds = mail.rounds();
         if shared.lifecycle() != Lifecycle::Ready || rounds != before {
             shared.stats.rounds.fetch_add(1, Ordering::Relaxed);
         }

@@ -9,8 +9,8 @@ use crate::device::io::scheduling::Scheduling;
 use crate::device::io::shared::Shared;
 use crate::device::io::thread::now_ns;
 use crate::device::known::printable;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Between two looks.
@@ -38,7 +38,7 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 pub(super) struct Supervisor {
     pub(super) shared: Arc<Shared>,
     /// Made once the library is loaded.
-    pub(super) link: Arc<OnceLock<Arc<Link>>>,
+    pub(super) link: Option<Arc<Link>>,
     pub(super) mail: Arc<Mail>,
     pub(super) library: Option<std::path::PathBuf>,
     pub(super) serial: Option<String>,
@@ -63,13 +63,13 @@ impl Supervisor {
     }
 
     fn look(&mut self, now: u64) {
-        match (self.link.get().cloned(), self.scheduled) {
+        match (self.link.clone(), self.scheduled) {
             (Some(link), Some(_)) => self.watch(&link, now),
             _ if now < self.again_ns => {}
             (None, _) => match Library::load(self.library.as_deref().map(std::path::Path::as_os_str)) {
                 Ok(library) => {
                     let link = Link::new(library, self.shared.clone(), self.mail.clone(), self.scheduling);
-                    let _ = self.link.set(Arc::new(link));
+                    self.link = Some(Arc::new(link));
                 }
                 Err(why) => self.absent(&why),
             },
@@ -137,13 +137,13 @@ impl Supervisor {
             return self.absent(&format!("the maker's thread does not start ({})", error_name(code)));
         }
         // It may need a while for its first round.
-        self.seen = (link.rounds(), now_ns() + FIRST_NS);
+        self.seen = (self.mail.rounds(), now_ns() + FIRST_NS);
         self.shared.stats.starts.fetch_add(1, Relaxed);
         self.shared.set_trouble("");
     }
 
     fn watch(&mut self, link: &Arc<Link>, now: u64) {
-        let rounds = link.rounds();
+        let rounds = self.mail.rounds();
         if rounds != self.seen.0 {
             self.seen = (rounds, now);
         }
@@ -155,6 +155,7 @@ impl Supervisor {
             };
             self.shared.set_lifecycle(Lifecycle::Absent);
             self.shared.new_life();
+            // Before the library is asked again: it may hang.
             self.shared.set_trouble(&why);
             self.shared.stats.gone.fetch_add(1, Relaxed);
             self.close(link);
@@ -205,7 +206,7 @@ impl Supervisor {
     /// A few rounds of zero, and the end.
     fn end(&mut self) {
         self.shared.silence();
-        let Some(link) = self.link.get().cloned() else { return };
+        let Some(link) = self.link.clone() else { return };
         if self.scheduled.is_some() {
             let (from, until) = (self.shared.stats.sent.load(Relaxed), now_ns() + LAST_NS);
             let sent = || self.shared.stats.sent.load(Relaxed).wrapping_sub(from);

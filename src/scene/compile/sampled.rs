@@ -15,7 +15,7 @@ const MUCH_SMALLER: f64 = 1.0 / 16.0;
 
 /// True for an object whose points ask the tool's field, if that holds the tool: one too thin for it is felt by its own points, unless
 /// the object says otherwise.
-pub(super) fn is_sampled(scene: &Scene, def: &GeometryDef, object: &Object) -> bool {
+fn is_sampled(scene: &Scene, def: &GeometryDef, object: &Object) -> bool {
     let Some((mesh, scale)) = placed(scene) else { return false };
     if method(scene, def, object) != Some(Method::Vps) {
         return false;
@@ -43,23 +43,23 @@ fn surface(size: &Vec3, scale: &Vec3) -> f64 {
     2.0 * (s.x * s.y + s.y * s.z + s.z * s.x)
 }
 
-/// The tool's field, for a scene with an object that is sampled.
+/// The tool's field; `None` for a ball.
 pub(super) fn tool_field(scene: &Scene) -> Option<(GeometryKey, Want<'_>)> {
     let (mesh, scale) = placed(scene)?;
-    let any =
-        scene.objects().any(|o| scene.geometry(o.geometry).is_some_and(|def| is_sampled(scene, def, o)));
     let want =
         Want { id: None, mesh, scale: *scale, params: FieldParams::default(), solid: false, hold: false };
-    any.then(|| (GeometryKey::of(&want), want))
+    Some((GeometryKey::of(&want), want))
 }
 
 /// What a sampled object is made of: as many points as the tool has, or would have.
 pub(super) fn points_of(scene: &Scene, def: &GeometryDef, object: &Object) -> Option<ToolGeometry> {
+    if !is_sampled(scene, def, object) {
+        return None;
+    }
     let Some(ToolGeometry::Mesh { points, .. }) = scene.tool().geometry.made_for(Method::Vps) else {
         return None;
     };
-    let (mesh, scale) = (def.mesh.clone(), object.scale);
-    is_sampled(scene, def, object).then_some(ToolGeometry::Mesh { mesh, scale, points })
+    Some(ToolGeometry::Mesh { mesh: def.mesh.clone(), scale: object.scale, points })
 }
 
 /// The points of a shape that is some.

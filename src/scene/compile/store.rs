@@ -97,7 +97,7 @@ pub(super) struct Store {
     fields: BTreeMap<GeometryKey, (Arc<Built>, u64)>,
     clock: u64,
     /// What the tool of the last compilation is made of, by method.
-    shapes: Vec<(ToolKey, ToolShape)>,
+    shapes: BTreeMap<ToolKey, ToolShape>,
     tool: Option<Arc<Tool>>,
     /// Memory set aside for the builds that run, bytes.
     pub(super) reserved: u64,
@@ -127,11 +127,11 @@ impl Store {
 
     /// What the tool of the last compilation was made of, when the key is the same.
     pub(super) fn shape(&self, key: &ToolKey) -> Option<ToolShape> {
-        self.shapes.iter().find(|(k, _)| k == key).map(|(_, s)| s.clone())
+        self.shapes.get(key).cloned()
     }
 
     /// Keeps these, and no others.
-    pub(super) fn keep_shapes(&mut self, shapes: Vec<(ToolKey, ToolShape)>) {
+    pub(super) fn keep_shapes(&mut self, shapes: BTreeMap<ToolKey, ToolShape>) {
         self.shapes = shapes;
     }
 
