@@ -13,6 +13,8 @@ mod kept;
 mod law;
 #[path = "contact/manifold.rs"]
 mod manifold;
+#[path = "contact/patch.rs"]
+mod patch;
 #[path = "contact/proxy.rs"]
 mod proxy;
 #[path = "contact/roles.rs"]
@@ -455,7 +457,7 @@ fn same_question_same_bits_on_every_instruction_set() {
     let tool = shell(&shapes::torus(0.02, 0.007, 96, 48), 7777);
     let object = round();
     let twist = Twist { linear: Vec3::new(-0.2, 0.1, 0.0), angular: Vec3::new(0.5, -1.0, 2.0) };
-    let material = Material { damping: 0.5, ..MATERIAL };
+    let material = Material { damping: 0.5, friction: Friction::of(0.5), ..MATERIAL };
     let answers = || -> Vec<u64> {
         (0..200)
             .flat_map(|k| {
@@ -465,6 +467,7 @@ fn same_question_same_bits_on_every_instruction_set() {
                 let c = ask_with(&tool, &pose, &twist, &object, &Pose::identity(), &material, budget);
                 let mut bits: Vec<u64> = wrench(&c).iter().map(|v| v.to_bits()).collect();
                 bits.extend(c.stiffness.iter().map(|v| v.to_bits()));
+                bits.extend(c.patches.iter().flat_map(|p| [p.press, p.arm, p.stiffness]).map(f64::to_bits));
                 bits.extend([c.depth.to_bits(), c.distance.map_or(1, f64::to_bits), u64::from(c.work)]);
                 bits.extend(
                     c.points[..usize::from(c.n_points)].iter().map(|p| p.depth.to_bits() ^ u64::from(p.id)),

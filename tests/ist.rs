@@ -41,7 +41,9 @@ fn ask_with(
     twist: &Twist,
     units: u32,
 ) -> Contact {
-    let material = Material { damping: if *twist == Twist::ZERO { 0.0 } else { 5.0 }, ..MATERIAL };
+    let moving = *twist != Twist::ZERO;
+    let (damping, mu) = if moving { (5.0, 0.5) } else { (0.0, 0.0) };
+    let material = Material { damping, friction: Friction::of(mu), ..MATERIAL };
     let q = Query {
         tool,
         tool_pose: pose,

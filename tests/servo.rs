@@ -19,6 +19,8 @@ mod fade;
 mod faults;
 #[path = "servo/friction.rs"]
 mod friction;
+#[path = "servo/grip.rs"]
+mod grip;
 #[path = "servo/heap.rs"]
 mod heap;
 #[path = "servo/isolation.rs"]
@@ -31,6 +33,8 @@ mod lists;
 mod many;
 #[path = "servo/matrix.rs"]
 mod matrix;
+#[path = "servo/ripple.rs"]
+mod ripple;
 #[path = "servo/sharp.rs"]
 mod sharp;
 #[path = "servo/spheres.rs"]

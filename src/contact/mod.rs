@@ -6,6 +6,7 @@
 pub mod effect;
 pub mod ist;
 pub mod kept;
+pub mod patch;
 pub mod roles;
 pub mod share;
 pub mod sphere;
@@ -13,6 +14,7 @@ pub mod stiffness;
 pub mod vps;
 
 pub use crate::geometry::simd::{SimdLevel, force as force_simd, level as simd_level};
+pub use patch::{MAX_PATCHES, Patch};
 pub use share::{share, share_gently};
 pub use stiffness::felt_stiffness_cap;
 
@@ -92,9 +94,9 @@ pub struct Material {
     pub reference_area: f64,
     /// Damping of a flat contact of `reference_area`, N·s/m; acts only while approaching.
     pub damping: f64,
-    /// How it rubs. Felt by ball tools that are followed tick by tick.
+    /// How it rubs. Felt by tools that are followed tick by tick.
     pub friction: Friction,
-    /// What its surface is like to stroke. Felt by the same.
+    /// What its surface is like to stroke. Felt by ball tools alone.
     pub texture: Texture,
 }
 
@@ -128,6 +130,11 @@ pub struct Friction {
 impl Friction {
     /// Smooth as ice.
     pub const NONE: Self = Self { statics: 0.0, dynamic: 0.0, stribeck: 0.0, viscous: 0.0 };
+
+    /// It rubs at all. Real-time safe.
+    pub(crate) fn rubs(&self) -> bool {
+        sound(self.statics) > 0.0
+    }
 
     /// One coefficient for both.
     pub const fn of(mu: f64) -> Self {
@@ -251,6 +258,9 @@ pub struct Contact {
     pub points: [ContactPoint; MAX_POINTS],
     /// Number of valid entries of `points`.
     pub n_points: u8,
+    /// Where the tool presses, by direction, for materials with friction; empty ones press with 0. Balls have none, their friction is a
+    /// cone about one force.
+    pub patches: [Patch; MAX_PATCHES],
     /// Work units spent.
     pub work: u32,
     /// Work units that a complete answer takes: what to ask for in the next tick.
@@ -282,6 +292,7 @@ impl Contact {
             stiffness: Matrix6::from_array_storage(nalgebra::ArrayStorage([[0.0; 6]; 6])),
             points: [P; MAX_POINTS],
             n_points: 0,
+            patches: [Patch::NONE; MAX_PATCHES],
             work: 0,
             need: 0,
             complete: true,

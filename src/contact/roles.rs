@@ -109,6 +109,9 @@ fn exchanged(mut contact: Contact, q: &Query<'_>) -> Contact {
     add(3, 3, (lever * load + load * lever) * -0.5);
     // Rounding must not make it lopsided.
     contact.stiffness = (k + k.transpose()) * 0.5;
+    for patch in contact.patches.iter_mut().filter(|p| p.press > 0.0) {
+        (patch.normal, patch.centre) = (-patch.normal, patch.centre + d);
+    }
     for point in contact.points.iter_mut().take(contact.n_points.into()) {
         point.normal = -point.normal;
     }

@@ -3,6 +3,7 @@
 pub mod coupling;
 pub mod effects;
 pub mod friction;
+pub mod grip;
 pub mod guard;
 pub mod proxy;
 pub mod texture;

@@ -30,6 +30,8 @@ const ROOM: f64 = 4.0;
 /// A rotation that the device does not drive is held by this many times the rest's stiffness: what is felt at the tool is the
 /// spring of the driven axes (1/100 of the stretch is the rotation's), and the tool keeps the device's rotation.
 const LOCK: f64 = 100.0;
+/// Friction holds the virtual tool with at most so many times the spring's stiffness: four fifths of that are felt.
+const GRIP: f64 = 4.0;
 /// Stiffness that ties the tool to a device without motors, N/m.
 const LEASH: f64 = 1000.0;
 /// Force that counts as none, N, and at [`LEAST_RADIUS`] for torques: less than a motor code of the Omni's.
@@ -149,6 +151,16 @@ impl Coupled {
     /// Stiffness of the spring, N/m.
     fn linear(&self) -> f64 {
         if self.pushes() { self.caps.stiffness } else { LEASH }
+    }
+
+    /// Fastest motion of the device, m/s.
+    pub(super) fn fastest(&self) -> f64 {
+        self.fastest
+    }
+
+    /// How stiff the friction of a contact is at most, N/m: behind the spring more is hardly felt. Directly the cap sees to it.
+    pub(super) fn grip(&self) -> f64 {
+        if self.dynamic() { GRIP * self.linear() } else { f64::INFINITY }
     }
 
     /// From the device's tool point to the tool's origin where the device has it, scene axes: the command's lever.

@@ -24,15 +24,13 @@ use crate::contact::{self, Budget, Deadline, Query, QueryState};
 use crate::geometry::{Point, Pose, Twist, Wrench};
 use crate::haptics::coupling;
 use crate::haptics::effects::Push;
+use crate::haptics::grip::{Grip, Held, Rubbed};
 use crate::haptics::proxy::Proxy;
 use crate::scene::snapshot::{MAX_MOVING, MAX_OBJECTS, MotionFrame, Snapshot, SnapshotObject};
 use nalgebra::Matrix6;
 
 /// A softened or hardened object keeps its force at first; beyond this ratio it does not.
 const MAX_GAIN: f64 = 8.0;
-
-/// Farthest that a ball goes in a tick, m: nothing that is held back is faster.
-const PAST: f64 = 0.01;
 
 /// An edit that would make what a ball is held back with so many times the force that was felt, and some newtons, lets it go.
 const LEAP: f64 = 3.0;
@@ -61,10 +59,14 @@ pub struct World<'a> {
     pub deadline: Option<&'a dyn Deadline>,
     /// Damping time of the coupling, s.
     pub tau: f64,
+    /// Most that the friction of an object is stiff, N/m.
+    pub grip: f64,
     /// Time over which changes fade in, s.
     pub fade: f64,
     /// Time over which a stopped object fades out, s.
     pub release: f64,
+    /// Farthest that the tool goes between two samples, m.
+    pub way: f64,
     /// The hand is held by force: it cannot have gone through a wall on purpose.
     pub keep: bool,
 }
@@ -177,11 +179,18 @@ struct Memory {
     incarnation: u32,
     state: QueryState,
     proxy: Proxy,
+    grip: Grip,
 }
 
 impl Memory {
     fn new() -> Self {
-        Self { id: 0, incarnation: 0, state: QueryState::following(), proxy: Proxy::default() }
+        Self {
+            id: 0,
+            incarnation: 0,
+            state: QueryState::following(),
+            proxy: Proxy::default(),
+            grip: Grip::default(),
+        }
     }
 }
 
@@ -250,8 +259,10 @@ impl Queries {
         let snapshot = world.snapshot;
         let centre = Point::from(world.tool.pose.translation.vector);
         // What holds a ball back is asked until it lets go, however far the ball is pushed past it.
-        let past = if self.behind > 0.0 { 2.0 * self.behind + PAST } else { 0.0 };
-        let reach = snapshot.tool.bound_radius + past;
+        let past = if self.behind > 0.0 { 2.0 * self.behind } else { 0.0 };
+        // And what the tool may be beyond in the next tick is asked now: from which side it came is known by then.
+        let ahead = if world.keep { world.way } else { 0.0 };
+        let reach = snapshot.tool.bound_radius + past + ahead;
         let (mut found, mut gap) = snapshot.broad.near(&centre, reach, &mut self.near);
         for &index in snapshot.broad.moving() {
             let Some(object) = snapshot.objects.get(usize::from(index)) else { continue };
@@ -306,6 +317,7 @@ impl Queries {
         if (memory.id, memory.incarnation) != (object.id, object.incarnation) {
             memory.state.forget();
             memory.proxy.interrupt();
+            memory.grip.interrupt();
             (memory.id, memory.incarnation) = (object.id, object.incarnation);
         }
         let query = Query {
@@ -329,9 +341,10 @@ impl Queries {
         if played.jumped || edited || silent || leap || !recent || !world.keep {
             memory.state.kept.interrupt();
             memory.proxy.interrupt();
+            memory.grip.interrupt();
         }
         let budget = Budget { units, deadline: world.deadline };
-        let (c, cone) = match world.keep {
+        let (mut c, cone) = match world.keep {
             true => memory.proxy.touch(&query, budget, &mut memory.state, world.dt),
             false => (contact::query(&query, budget, &mut memory.state), None),
         };
@@ -346,6 +359,15 @@ impl Queries {
         let mut whole = c.wrench + damping;
         if let Some(cone) = cone {
             whole.force = cone.cut(&whole.force);
+        }
+        let held = Held { tool: world.snapshot.tool.incarnation, tau: world.tau, most: world.grip };
+        let rubbed = match world.keep {
+            true => memory.grip.rub(&query, &c.patches, &held),
+            false => None,
+        };
+        if let Some(rubbed) = &rubbed {
+            c.wrench += rubbed.wrench;
+            whole += rubbed.wrench;
         }
         let before = if recent { slot.gain } else { 1.0 };
         if changed && c.felt() {
@@ -378,6 +400,14 @@ impl Queries {
             sum.fading |= begins && gain < 1.0;
             let material = object.material.damping / object.material.stiffness.max(1e-9);
             sum.damping += stiffness * (material + world.tau);
+            if let Some(Rubbed { stiffness, sliding, .. }) = rubbed {
+                let stiffness = stiffness * gain;
+                sum.stiffness += stiffness;
+                sum.damping += stiffness * world.tau;
+                // What slides goes along with the tool.
+                sum.carried += coupling::times(&stiffness, &motion);
+                sum.carried += coupling::times(&(sliding * gain), &relative);
+            }
             sum.felt = true;
             sum.stopped |= played.stream == Stream::Stopped;
         }

@@ -65,6 +65,8 @@ pub struct Servo {
     touching: bool,
 }
 
+/// A sample may be missing: the next one shows the way of two.
+const SAMPLES: f64 = 2.0;
 /// Part of the caps that contacts always leave to effects.
 const LEAST_LEFT: f64 = 0.1;
 
@@ -205,6 +207,8 @@ impl Servo {
             units: config.budget_units,
             deadline: deadline.as_ref().map(|d| d as &dyn Deadline),
             tau: self.tau,
+            grip: self.coupled.grip(),
+            way: SAMPLES * self.coupled.fastest() * self.mapping.scale() * config.dt(),
             fade: config.fade,
             release: config.ramp_down,
             keep,

@@ -126,6 +126,7 @@ fn blend(whole: Contact, part: &Contact, w: f64) -> Contact {
     Contact {
         wrench: whole.wrench.scaled(1.0 - w) + part.wrench.scaled(w),
         stiffness: whole.stiffness * (1.0 - w) + part.stiffness * w,
+        patches: std::array::from_fn(|i| whole.patches[i].mixed(&part.patches[i], w)),
         work: whole.work + part.work,
         complete: false,
         deadline_hit: part.deadline_hit,
@@ -308,6 +309,7 @@ fn job<'a>(q: &Query<'_>, place: Place<'a>) -> Job<'a> {
         damping: f(damping),
         linear: (back * twist.linear).map(f).into(),
         angular: (back * twist.angular).map(f).into(),
+        rubs: q.material.friction.rubs(),
     }
 }
 
@@ -380,6 +382,9 @@ fn respond(
         }
     }
     contact.stiffness = rotated(&symmetric, &rotation.to_rotation_matrix());
+    if let Some(patches) = sums.patches() {
+        contact.patches = patches.patches(rotation, factor, pressure * factor);
+    }
     along
 }
 

@@ -132,6 +132,13 @@ pub(super) fn contribute<S: Simd>(
         sums.add(simd, TORQUE + i, zero - v * m[i]);
     }
     let area = volume * slope;
+    if frame.rubs {
+        let (v, area, arm, g) = (v.store(), area.store(), store(arm), store(g));
+        for i in 0..LANES {
+            let [at, g] = [arm, g].map(|c| c.map(|c| c[i]));
+            sums.patches.add(at, g.map(|c| -c), g, v[i], area[i]);
+        }
+    }
     if simd.gt_bits(area.bare(), zero.bare()) != 0 {
         let s = [g[0], g[1], g[2], m[0], m[1], m[2]];
         let mut at = STIFFNESS;

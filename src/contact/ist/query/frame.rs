@@ -34,6 +34,8 @@ pub(super) struct Frame<'a> {
     pub(super) angular: [f32; 3],
     /// True when that velocity matters.
     pub(super) moving: bool,
+    /// Friction asks where it presses.
+    pub(super) rubs: bool,
 }
 
 impl<'a> Frame<'a> {
@@ -68,6 +70,7 @@ impl<'a> Frame<'a> {
             linear: twist.linear.map(|v| v as f32).into(),
             angular: twist.angular.map(|v| v as f32).into(),
             moving: twist.linear.norm_squared() + twist.angular.norm_squared() > 0.0,
+            rubs: false,
         })
     }
 }

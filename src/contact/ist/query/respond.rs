@@ -34,6 +34,10 @@ pub(super) fn respond(
     let symmetric = symmetric(|i| pressure * sums.total(STIFFNESS + i));
     contact.stiffness = rotated(&positive_part(&symmetric, length), &rotation.to_rotation_matrix());
 
+    if frame.rubs {
+        contact.patches = sums.patches.patches(rotation, pressure, pressure);
+    }
+
     // Deepest place of each octant about the tool's origin, deepest first.
     let area = (0..3).map(|i| symmetric[(i, i)]).sum::<f64>() / pressure.max(f64::MIN_POSITIVE);
     let mut order: [usize; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
@@ -67,6 +71,7 @@ pub(super) fn fade(contact: &mut Contact, tree: &SphereTree, distance: f64, widt
     let size = force.norm().max(torque.norm() / tree.bound_radius.max(1e-6));
     contact.wrench = contact.wrench.scaled(share);
     contact.stiffness *= share;
+    contact.patches = contact.patches.map(|p| p.scaled(share));
     if size > 0.0 {
         let w = Vector6::new(force.x, force.y, force.z, torque.x, torque.y, torque.z);
         contact.stiffness += w * w.transpose() * (slope / size);

@@ -1,5 +1,6 @@
 //! Running sums of a query: f32 lanes for a few blocks, then f64.
 
+use crate::contact::patch::Gather;
 use crate::geometry::lanes::{F, Lanes};
 use crate::geometry::simd::{LANES, Simd};
 
@@ -30,6 +31,8 @@ pub(super) struct Sums {
     pub(super) deepest: [(f32, [f32; 3]); 8],
     /// The same places' inward gradients.
     pub(super) inward: [[f32; 3]; 8],
+    /// Where it presses, if friction asks.
+    pub(super) patches: Gather,
 }
 
 impl Sums {
@@ -42,6 +45,7 @@ impl Sums {
             upper: 0.0,
             deepest: [(0.0, [0.0; 3]); 8],
             inward: [[0.0; 3]; 8],
+            patches: Gather::NONE,
         }
     }
 

@@ -72,9 +72,10 @@ pub(crate) fn query(
     let back = q.object_pose.rotation.inverse();
     let seen = q.relative_twist();
     let twist = Twist { linear: back * seen.linear, angular: back * seen.angular };
-    let Some(frame) = Frame::new(tree, field, &relative, &twist) else {
+    let Some(mut frame) = Frame::new(tree, field, &relative, &twist) else {
         return Contact { complete: false, ..Contact::none(None) };
     };
+    frame.rubs = q.material.friction.rubs();
     let apart = |work, distance| Contact {
         work,
         need: work,

@@ -3,6 +3,7 @@
 use super::ball::{AHEAD, Place, SPOTS, Spots, combine};
 use super::source::{Graded, Source};
 use super::sparse::Enough;
+use crate::contact::patch::Gather;
 use crate::contact::vps::PATCHES;
 use crate::contact::vps::sorted::Sorted;
 use crate::geometry::field::block::{Cells, Spot};
@@ -30,6 +31,8 @@ pub(super) struct Job<'a> {
     /// Velocity of the tool relative to the object: of the tool's origin (m/s) and angular (rad/s), tool axes.
     pub(super) linear: [f32; 3],
     pub(super) angular: [f32; 3],
+    /// Friction asks where it presses.
+    pub(super) rubs: bool,
 }
 
 /// The deepest point of each patch: depth (m), shell index.
@@ -76,6 +79,8 @@ pub(super) type Total = [[f64; LANES]; SUMS];
 #[derive(Clone, Copy)]
 struct Force {
     total: Total,
+    /// Where it presses, if that is asked.
+    patches: Option<Gather>,
     /// Blocks that press and, the first `waiting` of them, are not in `total` yet.
     pressed: [Pressed; CHUNK],
     waiting: usize,
@@ -83,8 +88,9 @@ struct Force {
 
 impl Force {
     #[inline(always)]
-    fn none() -> Self {
-        Self { total: [[0.0; LANES]; SUMS], pressed: [Pressed::NONE; CHUNK], waiting: 0 }
+    fn none(rubs: bool) -> Self {
+        let patches = rubs.then_some(Gather::NONE);
+        Self { total: [[0.0; LANES]; SUMS], patches, pressed: [Pressed::NONE; CHUNK], waiting: 0 }
     }
 }
 
@@ -131,15 +137,21 @@ impl Sums {
         self.force.as_ref().map_or(0.0, |f| f.total[kind].iter().sum())
     }
 
+    /// Where it presses, likewise.
+    pub(super) fn patches(&self) -> Option<&Gather> {
+        self.force.as_ref()?.patches.as_ref()
+    }
+
     /// The sums as they are, for [`Sums::set`].
-    pub(super) fn totals(&self) -> Option<Total> {
-        self.force.as_ref().map(|f| f.total)
+    pub(super) fn totals(&self) -> Option<(Total, Option<Gather>)> {
+        self.force.as_ref().map(|f| (f.total, f.patches))
     }
 
     /// Goes back to earlier sums.
-    pub(super) fn set(&mut self, totals: Option<Total>) {
+    pub(super) fn set(&mut self, totals: Option<(Total, Option<Gather>)>) {
         if let Some(force) = &mut self.force {
-            force.total = totals.unwrap_or([[0.0; LANES]; SUMS]);
+            let none = ([[0.0; LANES]; SUMS], force.patches.map(|_| Gather::NONE));
+            (force.total, force.patches) = totals.unwrap_or(none);
         }
     }
 
@@ -289,7 +301,7 @@ fn run<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, blocks: &[u32], sums: 
         let area = s.select_le(s.splat(f32::MIN_POSITIVE), depth, area, zero);
         // In two steps, so that it is made where it stays.
         if sums.force.is_none() {
-            sums.force = Some(Force::none());
+            sums.force = Some(Force::none(job.rubs));
         }
         let Some(force) = &mut sums.force else { break };
         if force.waiting == CHUNK {
@@ -324,6 +336,7 @@ fn sum<S: Simd, P: Source>(s: S, from: &P, force: &mut Force, enough: &Enough, d
         sum_along(s, from, force);
     }
     sum_moments(s, from, force);
+    sum_patches(from, force);
     force.waiting = 0;
 }
 
@@ -398,6 +411,22 @@ fn sum_along<S: Simd, P: Source>(s: S, from: &P, force: &mut Force) {
     }
     for i in 0..7 {
         s.accumulate(lanes[i], &mut force.total[ALONG + i]);
+    }
+}
+
+/// Adds where the elastic force presses, one point after the other.
+#[inline(always)]
+fn sum_patches<P: Source>(from: &P, force: &mut Force) {
+    let Some(patches) = &mut force.patches else { return };
+    for p in force.pressed.iter().take(force.waiting) {
+        let block = p.block as usize;
+        let (Some(at), Some(normal)) = (from.at(block), from.normal(block)) else { break };
+        for i in 0..LANES {
+            if p.still[i] > 0.0 {
+                let [at, normal] = [at, normal].map(|v| v.map(|c| c[i]));
+                patches.add(at, normal, p.gradient.map(|c| c[i]), p.still[i], p.area[i]);
+            }
+        }
     }
 }
 

@@ -1,0 +1,181 @@
+//! What rests is still: a cube in a corner, a stiff grab, a tool held at an edge, each held by a hand for ten seconds. The force's ripple
+//! between 30 and 500 Hz, where a hand feels it, with and without friction.
+
+use crate::stability::{Lies, laid};
+use crate::world::{Bench, field, object, scene};
+use hapticd::contact::vps::{PointShell, ShellParams};
+use hapticd::contact::{Friction, ObjectShape, ToolShape};
+use hapticd::device::Device;
+use hapticd::device::registry::Registry;
+use hapticd::device::simulated::{HandScript, Setup, SimulatedDevice};
+use hapticd::geometry::{Point, Pose, Vec3, shapes};
+use hapticd::scene::snapshot::Tool;
+use hapticd::servo::handle::{ServoCommand, ServoConfig};
+use hapticd::servo::record::ServoState;
+use std::sync::Arc;
+
+const TICKS: usize = 10_000;
+/// Ticks until it lies.
+const SETTLES: usize = 3000;
+
+/// A tool pressed into something by a hand.
+struct Rest {
+    name: &'static str,
+    edge: f64,
+    lies: Lies,
+    /// Depth in the object about the place where the tool is when the hand has its way.
+    depth: fn(&Point) -> f64,
+    stiffness: f64,
+    hand: &'static str,
+}
+
+const RESTS: [Rest; 3] = [
+    // Walls that the hand would have 4 mm inside the cube on three sides.
+    Rest {
+        name: "a cube of 10 cm in a corner",
+        edge: 0.1,
+        lies: Lies::Flat,
+        depth: |p| -(p.x.min(p.y).min(p.z) + 0.046),
+        stiffness: 500.0,
+        hand: "'normal'",
+    },
+    // A hundred times what the device renders.
+    Rest {
+        name: "a stiff grab",
+        edge: 0.03,
+        lies: Lies::Flat,
+        depth: |p| -(p.y + 0.011),
+        stiffness: 40_000.0,
+        hand: "'firm'",
+    },
+    // An edge of the tool across an edge of the object.
+    Rest {
+        name: "held at an edge",
+        edge: 0.03,
+        lies: Lies::OnEdges,
+        depth: |p| -((p.y + 0.017) + p.x.abs()) * std::f64::consts::FRAC_1_SQRT_2,
+        stiffness: 4000.0,
+        hand: "'normal'",
+    },
+];
+
+/// RMS of what is left of samples (1 kHz) from 30 Hz on: all of it but the mean and the frequencies below.
+fn ripple(samples: &[f64]) -> f64 {
+    let n = samples.len() as f64;
+    let mean = samples.iter().sum::<f64>() / n;
+    let all = samples.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n;
+    let below = (30.0 * n * 1e-3) as u32;
+    let slow: f64 = (1..below)
+        .map(|k| {
+            // Goertzel's recurrence.
+            let c = 2.0 * (std::f64::consts::TAU * f64::from(k) / n).cos();
+            let (mut a, mut b) = (0.0, 0.0);
+            for v in samples {
+                (a, b) = (v - mean + c * a - b, a);
+            }
+            2.0 * (a * a + b * b - c * a * b) / (n * n)
+        })
+        .sum();
+    (all - slow).max(0.0).sqrt()
+}
+
+#[test]
+fn ripple_is_what_lies_above_30_hz() {
+    let wave = |hz: f64| -> Vec<f64> {
+        (0..TICKS).map(|k| 3.0 + (std::f64::consts::TAU * hz * k as f64 * 1e-3).sin()).collect()
+    };
+    for hz in [2.0, 17.0, 29.0] {
+        assert!(ripple(&wave(hz)) < 1e-3, "{hz}");
+    }
+    for hz in [31.0, 100.0, 333.3, 480.0] {
+        assert!((ripple(&wave(hz)) - 0.5f64.sqrt()).abs() < 0.01, "{hz}: {}", ripple(&wave(hz)));
+    }
+}
+
+/// Ripple of force (N) and torque (N m), and the mean force (N).
+fn held(device: &str, rest: &Rest, friction: Friction, tremor: f64) -> (f64, f64, f64) {
+    let script = format!(
+        "hand = {}\ntremor = {{ amplitude = {tremor:?}, frequency = 9.0 }}\n\
+         keyframe = [{{ time = 0.0, position = [0.0, 0.0, 0.0] }}]\n",
+        rest.hand
+    );
+    let hand = HandScript::parse(&script).expect("parses");
+    let profile = Registry::builtin().profile(device).expect("shipped");
+    let mut plant = SimulatedDevice::new(profile, Setup { hand, ..Setup::default() }).expect("opens");
+    plant.calibrate().expect("calibrates");
+    let config = ServoConfig { gate_force: 1e4, gate_torque: 1e4, ..ServoConfig::default() };
+    let mut bench = Bench::new(Box::new(plant), config);
+    let mesh = shapes::cuboid(Vec3::repeat(rest.edge));
+    let shell = PointShell::build(&mesh, ShellParams::points(6000)).expect("closed");
+    let bound_radius = shell.bound_radius;
+    let tool = Arc::new(Tool {
+        shape: ToolShape::Shell(Arc::new(shell)),
+        offset: Pose::from_parts(Vec3::zeros().into(), laid(rest.lies)),
+        bound_radius,
+        incarnation: 1,
+    });
+    bench.publish(scene(1, &tool, vec![]));
+    let at = Vec3::from(bench.steps(3).position);
+    let shape = ObjectShape::Field(field(1.2 * bound_radius, 65, rest.depth));
+    let mut thing = object(1, shape, Pose::translation(at.x, at.y, at.z), rest.stiffness);
+    thing.bound_radius = 3.0 * bound_radius;
+    thing.material.friction = friction;
+    bench.publish(scene(2, &tool, vec![thing]));
+    bench.step();
+    bench.command(ServoCommand::Arm { session: 1 }).expect("arms");
+    bench.command(ServoCommand::Lease { until_ns: u64::MAX }).expect("leases");
+    bench.steps(SETTLES);
+    let mut axes: [Vec<f64>; 6] = Default::default();
+    for _ in 0..TICKS {
+        let r = bench.step();
+        assert_eq!(
+            (r.state, r.touched),
+            (ServoState::Rendering, 1),
+            "{device}, {}: {:?}",
+            rest.name,
+            r.fault
+        );
+        for (axis, v) in axes.iter_mut().zip(r.applied_force.iter().chain(&r.applied_torque)) {
+            axis.push(*v);
+        }
+    }
+    let [force, torque] =
+        [&axes[..3], &axes[3..]].map(|a| a.iter().map(|v| ripple(v).powi(2)).sum::<f64>().sqrt());
+    let mean = axes[..3].iter().map(|a| (a.iter().sum::<f64>() / a.len() as f64).powi(2)).sum::<f64>().sqrt();
+    (force, torque, mean)
+}
+
+/// With a tremor the hand runs through the counts of encoders and motors; the tremor itself is slower than what counts here.
+fn still(device: &str, most: f64, tremor: f64) {
+    for rest in &RESTS {
+        for friction in
+            [Friction::NONE, Friction { statics: 0.6, dynamic: 0.4, stribeck: 0.01, viscous: 0.0 }]
+        {
+            let (force, torque, mean) = held(device, rest, friction, tremor);
+            let (mu, name) = (friction.statics, rest.name);
+            println!(
+                "{device}, {name}, mu {mu}: {mean:.2} N, ripple {:.3} mN, {:.4} mN m",
+                force * 1e3,
+                torque * 1e3
+            );
+            assert!(mean > 0.15, "{device}, {name}, mu {mu}: nothing presses, {mean} N");
+            assert!(force <= most, "{device}, {name}, mu {mu}: {force} N");
+            assert!(torque <= 1e-3, "{device}, {name}, mu {mu}: {torque} N m");
+        }
+    }
+}
+
+#[test]
+fn what_rests_on_the_ideal_device_is_still() {
+    still("ideal-6dof", 0.01, 0.0);
+}
+
+#[test]
+fn what_rests_on_a_falcon_is_still_to_its_counts() {
+    still("novint-falcon", 0.05, 5e-5);
+}
+
+#[test]
+fn what_rests_on_a_premium_is_still_to_its_counts() {
+    still("phantom-premium-1.5", 0.05, 5e-5);
+}
