@@ -843,6 +843,27 @@ fn effects_are_set_shown_and_deleted() {
     });
 }
 
+/// A client that is gone cannot end what it pushes with: its effects rest until it is back, long before its session is over.
+#[test]
+fn the_effects_of_a_client_that_is_gone_rest() {
+    let d = Daemon::start("[control]\nresume_s = 600.0\n");
+    d.wait_device();
+    let mut w = d.client("watcher");
+    let mut c = d.client("pusher");
+    let push = json!({"constant": {"force": [0.5, 0.0, 0.0]}});
+    c.call("effect.set", json!({"name": "push", "effect": push, "max_force": 1.0})).expect("set");
+    let mut generation =
+        || w.call("scene", json!({})).expect("a scene")["generation"].as_u64().expect("a number");
+    let (token, before) = (c.welcome().token.clone(), generation());
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(generation(), before, "nobody else edits this scene");
+    drop(c);
+    let resting = wait_for("the effect to rest", || Some(generation()).filter(|g| *g > before));
+    assert_eq!(resting, before + 1);
+    let _back = Client::resume(Some(&d.socket()), "pusher", None, Some(&token)).expect("resumes");
+    wait_for("the effect to push again", || (generation() == before + 2).then_some(()));
+}
+
 /// The table of ranges in docs/protocol.md, probed at the daemon: outside is refused with the field's name, the ends are not.
 #[test]
 fn the_ranges_of_the_manual_hold() {

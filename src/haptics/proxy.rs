@@ -100,36 +100,59 @@ impl Proxy {
             return (contact, None);
         }
         let x = q.object_pose.inverse_transform_point(&Point::from(q.tool_pose.translation.vector));
-        let mut surface = Surface::new(field, sound(radius));
-        let Some(start) = self.start(&x, &contact, &mut surface) else {
+        let mut surface = Surface::new(field, sound(radius), budget);
+        let cone = self.go_on(q, &x, dt, &mut surface, &mut contact);
+        surface.charge(&mut contact);
+        (contact, cone)
+    }
+
+    /// A tick's way to where the tool is now at `x`, object's frame.
+    fn go_on(
+        &mut self,
+        q: &Query<'_>,
+        x: &Point,
+        dt: f64,
+        surface: &mut Surface<'_>,
+        contact: &mut Contact,
+    ) -> Option<Cone> {
+        let Some(start) = self.start(x, contact, surface) else {
             self.interrupt();
-            return (contact, None);
+            return None;
         };
         // From where it is clear there is nothing between.
         let clear = contact.depth_bounds.map_or(0.0, |b| -b.upper);
         let open = !start.touching && clear > (x - start.free).norm();
         let slid = match open {
-            true => Slid { at: x, entry: None, arrived: true, unfinished: false },
-            false => surface.slide(&start.free, &x),
+            true => Slid { at: *x, entry: None, arrived: true, unfinished: false },
+            false => surface.slide(&start.free, x),
         };
+        if slid.unfinished && start.touching {
+            // On its way along the surface the spring stays: across it, as friction is asked where it comes to rest.
+            self.behind = (slid.at - x).norm();
+            let place = Place { free: slid.at, rest: slid.at, touching: true, slides: true };
+            self.at = Some(place);
+            let normal = surface.normal(&slid.at)?;
+            let across = x + normal * (slid.at - x).dot(&normal).max(0.0);
+            let place = Place { free: across, rest: across, ..place };
+            let cone = press(q, x, &place, Cone { normal, mu: 0.0 }, dt, surface, contact);
+            return Some(Cone { normal: q.object_pose.rotation * cone.normal, ..cone });
+        }
         if slid.arrived || slid.unfinished {
             // What is still on its way presses no more than the field says.
             self.at = Some(Place { free: slid.at, rest: slid.at, touching: false, slides: false });
             self.behind = (slid.at - x).norm();
-            return (contact, None);
+            return None;
         }
         let mut place = Place { free: slid.at, ..start };
         if !place.touching {
             place.rest = slid.entry.unwrap_or(slid.at);
         }
         place.touching = true;
-        let cone = rub(q, &x, &mut place, &mut surface);
+        let cone = rub(q, x, &mut place, surface);
         self.at = Some(place);
         self.behind = (place.free - x).norm();
-        let Some(cone) = cone else { return (contact, None) };
-        let cone = press(q, &x, &place, cone, dt, &mut surface, &mut contact);
-        let normal = q.object_pose.rotation * cone.normal;
-        (contact, Some(Cone { normal, ..cone }))
+        let cone = press(q, x, &place, cone?, dt, surface, contact);
+        Some(Cone { normal: q.object_pose.rotation * cone.normal, ..cone })
     }
 
     /// Where the proxy was; the first time where the tool is, or the nearest place where it can be.

@@ -31,6 +31,10 @@ impl Way {
     }
 
     fn to(&mut self, x: Vec3) -> Contact {
+        self.within(x, Budget::UNLIMITED)
+    }
+
+    fn within(&mut self, x: Vec3, budget: Budget<'_>) -> Contact {
         let pose = Pose::translation(x.x, x.y, x.z);
         let q = Query {
             tool: &self.tool,
@@ -41,7 +45,7 @@ impl Way {
             object_twist: &Twist::ZERO,
             material: &self.material,
         };
-        let (contact, cone) = self.proxy.touch(&q, Budget::UNLIMITED, &mut self.state, 1e-3);
+        let (contact, cone) = self.proxy.touch(&q, budget, &mut self.state, 1e-3);
         if let Some(cone) = cone {
             let press = contact.wrench.force.dot(&cone.normal);
             let pull = (contact.wrench.force - cone.normal * press).norm();
@@ -358,5 +362,74 @@ fn texture_takes_no_energy_and_only_lowers_the_force() {
     way.material.friction = Friction::of(0.4);
     for k in 0..3000u32 {
         way.to(at(4000 - k));
+    }
+}
+
+/// A plate of half a millimetre about y = 0, 12 cm long in x, in cells of a tenth.
+fn long_plate() -> ObjectShape {
+    let corner = Point::new(-0.06, -6e-4, -6e-4);
+    ObjectShape::Field(Arc::new(Field::from_fn(corner, 1e-4, [1200, 13, 13], |p| 2.5e-4 - p.y.abs())))
+}
+
+/// Pushed 3 mm behind the plate at one end of it.
+fn behind(friction: Friction) -> (Way, Contact) {
+    let mut way = Way::new(0.0, long_plate(), friction);
+    let mut last = Contact::none(None);
+    for k in 0..=400 {
+        last = way.to(Vec3::new(-0.05, 1e-3 - 1e-5 * f64::from(k), 0.0));
+    }
+    assert!(last.wrench.force.y > 0.9 * MATERIAL.stiffness * 3e-3, "{}", last.wrench.force);
+    (way, last)
+}
+
+/// A way along a wall that is too long for a tick: the wall stays where it is, and the proxy arrives within a few ticks.
+#[test]
+fn a_way_too_long_for_a_tick_keeps_the_wall() {
+    for friction in [Friction::NONE, Friction::of(0.5)] {
+        let (mut way, before) = behind(friction);
+        let there = Vec3::new(0.05, -3e-3, 0.0);
+        for tick in 0..8 {
+            let now = way.to(there).wrench.force;
+            assert!((now.y / before.wrench.force.y - 1.0).abs() < 0.02, "tick {tick}: {now}");
+            assert!(now.x.abs() <= friction.statics * now.y + 1e-6, "tick {tick}: {now}");
+        }
+        let at = way.proxy.rest().expect("is followed");
+        assert!((at.x - there.x).abs() < 5e-3, "{at}");
+    }
+}
+
+/// A clock that stops at once.
+struct Over;
+
+impl Deadline for Over {
+    fn passed(&self) -> bool {
+        true
+    }
+}
+
+/// The work is on the contact's account, stays within the budget and ends with the deadline; what pushes goes on pushing.
+#[test]
+fn the_way_keeps_to_budget_and_deadline() {
+    let there = Vec3::new(0.05, -3e-3, 0.0);
+    let whole = {
+        let (mut way, _) = behind(Friction::NONE);
+        way.to(there).work
+    };
+    assert!(whole > 400 && whole < 1000, "{whole}");
+    for (budget, most) in [
+        (Budget { units: 100, deadline: None }, 200),
+        (Budget { units: 1, deadline: None }, 160),
+        (Budget { units: 0, deadline: Some(&Over as &dyn Deadline) }, 160),
+    ] {
+        let (mut way, before) = behind(Friction::NONE);
+        for tick in 0..60 {
+            let now = way.within(there, budget);
+            assert!(now.work <= most && now.work > 10, "tick {tick}: {} of {most}", now.work);
+            assert_eq!(now.deadline_hit, budget.deadline.is_some() && now.deadline_hit);
+            let (now, was) = (now.wrench.force, before.wrench.force);
+            assert!((now.y / was.y - 1.0).abs() < 0.02 && now.x.abs() < 0.05 * was.y, "tick {tick}: {now}");
+        }
+        let at = way.proxy.rest().expect("is followed");
+        assert!((at.x - there.x).abs() < 5e-3, "{at}");
     }
 }

@@ -154,7 +154,7 @@ fn a_magnet_and_a_spring_hold_a_free_device_at_their_point() {
 fn changing_effects_never_jump() {
     let (mut bench, _puppet): (Bench, Puppet) = Bench::puppet(Vec3::new(0.0, 0.03, 0.0));
     bench.arm();
-    let (mut last, mut worst) = (Vec3::zeros(), 0.0f64);
+    let (mut last, mut worst, mut within, mut most) = (Vec3::zeros(), 0.0f64, 0.0f64, 0.0f64);
     for k in 0..2000u64 {
         if k % 20 == 0 {
             let s = |f: f64| (k as f64 * f).sin();
@@ -167,8 +167,16 @@ fn changing_effects_never_jump() {
         }
         let force = Vec3::from(bench.step().force);
         worst = worst.max((force - last).norm());
+        // Apart from where another kind takes over.
+        if k % 500 > 40 {
+            within = within.max((force - last).norm());
+        }
+        most = most.max(force.norm());
         last = force;
     }
+    assert!(most > 0.8 && within > 1e-2, "nothing was felt: {most} N, {within} N in a tick");
+    // Numbers go over in 200 ms: 3 N at most from one constant force to the opposite one.
+    assert!(within < 2.0 * 1.5 * 2f64.sqrt() / 200.0 * 1.5, "{within} N in a tick");
     // What goes does so over 30 ms, of at most 2 N.
     assert!(worst < 2.0 / 29.0 + 2.0 * 2.0 / 200.0, "{worst} N in a tick");
 }

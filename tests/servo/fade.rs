@@ -287,3 +287,63 @@ fn a_tool_change_within_a_ramp_down_does_not_begin_it_anew() {
     }
     assert!(ticks <= 32, "{ticks} ticks for a ramp of 30 ms");
 }
+
+/// Another material of an object that moves: the force comes over the fade as on one that rests, and never jumps up.
+#[test]
+fn a_material_edit_of_a_moving_object_fades() {
+    for (along, up) in [(5e-3, 0.0), (0.0, 2e-4), (5e-3, 2e-4)] {
+        let puppet = Puppet::new(Vec3::new(0.0, 0.02, 0.0));
+        let mut bench = Bench::new(Box::new(puppet.clone()), ServoConfig::default());
+        let shape = floor();
+        let moving = |stiffness| SnapshotObject {
+            motion: Some(0),
+            ..object(1, shape.clone(), Pose::identity(), stiffness)
+        };
+        bench.publish(scene(1, &sphere_tool(0.01), vec![moving(1000.0)]));
+        let path = move |ns: u64| {
+            let a = ns as f64 * 1e-9 * std::f64::consts::TAU;
+            Vec3::new(along * a.sin(), up * a.cos(), 0.0)
+        };
+        let mut sequence = 0;
+        let mut step = |bench: &mut Bench| {
+            sequence += 1;
+            let now = bench.last.planned_ns + MS;
+            let entries = vec![Some(streamed(1, now.saturating_sub(2 * MS), now + 100 * MS, path))];
+            bench.handle.publish_motion(Box::new(MotionFrame { sequence, entries }));
+            bench.handle.reclaim();
+            bench.step()
+        };
+        for _ in 0..20 {
+            step(&mut bench);
+        }
+        assert_eq!(bench.command(ServoCommand::Arm { session: 1 }), Ok(()));
+        assert_eq!(bench.command(ServoCommand::Lease { until_ns: u64::MAX }), Ok(()));
+        for k in 0..1200 {
+            let y = 0.02 - 0.012 * (f64::from(k) / 900.0).min(1.0);
+            puppet.place(Vec3::new(0.0, y, 0.0));
+            step(&mut bench);
+        }
+        // By how much the force may grow in a tick for the motion of the floor alone.
+        let own = |stiffness: f64| 1.5 * stiffness * up * std::f64::consts::TAU * 1e-3;
+        let mut last = norm(bench.last.force);
+        assert!((1.5..2.5).contains(&last), "{last}");
+        for (generation, stiffness) in [(2, 3000.0), (3, 1000.0), (4, 2500.0)] {
+            bench.publish(scene(generation, &sphere_tool(0.01), vec![moving(stiffness)]));
+            let (mut grew, mut first) = (0.0f64, None);
+            for _ in 0..400 {
+                let force = norm(step(&mut bench).force);
+                grew = grew.max(force - last);
+                first.get_or_insert(force - last);
+                last = force;
+            }
+            let depth = 2e-3 + up;
+            println!("{along} {up} to {stiffness} N/m: {last:.3} N, {grew:.4} N in a tick");
+            // 200 ms for all of it, and what the floor's own motion adds.
+            assert!(
+                grew <= stiffness * depth / 200.0 * 1.2 + own(stiffness),
+                "{stiffness}: {grew} N in a tick"
+            );
+            assert!((last / (stiffness * 2e-3) - 1.0).abs() < 0.15, "{stiffness}: {last} N");
+        }
+    }
+}

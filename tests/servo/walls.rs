@@ -9,7 +9,7 @@ use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::HandScript;
 use hapticd::geometry::field::Field;
 use hapticd::geometry::{Point, Pose, Vec3, shapes};
-use hapticd::scene::snapshot::Tool;
+use hapticd::scene::snapshot::{Snapshot, Tool};
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
 use hapticd::servo::record::{FLAG_CONTACT_END, ServoState};
 use std::sync::Arc;
@@ -231,5 +231,36 @@ fn a_firm_hand_feels_the_sheet_and_comes_back() {
         assert!(lowest > reach - 0.006, "{name}: {lowest}");
         assert_eq!((bench.last.touched, bench.last.force), (0, [0.0; 3]), "{name}");
         assert!(bench.last.position[1] > 0.015, "{name}");
+    }
+}
+
+/// A workspace enlarged twentyfold: in a tick the tool goes farther than the sheet and its surroundings are wide.
+#[test]
+fn an_enlarged_hand_is_held_before_a_thin_sheet() {
+    let scale = 20.0;
+    for (name, tool, reach) in tools() {
+        for phase in 0..12 {
+            let (mut bench, puppet) = Bench::puppet(Vec3::new(0.0, 0.01, 0.0));
+            let mut small = object(1, sheet(2e-4), Pose::identity(), 1000.0);
+            small.bound_radius = 0.0086;
+            let enlarged = Snapshot::new(2, tool.clone(), vec![small].into(), Pose::identity(), scale);
+            bench.publish(Box::new(enlarged));
+            bench.arm();
+            // 0.9 m/s, 18 mm a tick in the scene, to 6 to 24 mm behind the sheet.
+            let mut y = 0.2 + f64::from(phase) * 1.5e-3;
+            while y > -0.006 {
+                y -= 0.018;
+                puppet.place(Vec3::new(3e-4, y, 2e-4) / scale);
+                bench.step();
+            }
+            let held = bench.steps(50);
+            let behind = reach - y;
+            assert!(
+                held.touched == 1 && held.force[1] > 0.0,
+                "{name} {phase}: {behind} m behind, {:?}",
+                held.force
+            );
+            assert!((held.depth / behind - 1.0).abs() < 0.1, "{name} {phase}: {} of {behind}", held.depth);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The socket server: one task a connection, one writer task, one queue of edits.
 
 mod edits;
+mod linger;
 mod methods;
 
 use super::bridge::{Bridge, Request};
@@ -15,7 +16,6 @@ use super::status::StatusBoard;
 use crate::protocol::messages::{Hello, Role, UdpInfo, Welcome};
 use crate::protocol::rpc::{Id, Response, RpcError, arguments, codes, parse_request};
 use crate::protocol::{VERSION, negotiate};
-use crate::scene::model::{Edit, Meta};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -244,6 +244,9 @@ fn admit(
         .admit(applicant, server.options.sessions)
         .map_err(|e| RpcError::new(codes::LIMIT, e.to_string()))?;
     server.bridge.send(Request::Open(session.clone()));
+    if resumed {
+        tokio::spawn(linger::rest(server.clone(), session.clone()));
+    }
     let welcome = Welcome {
         version: crate::protocol::Version { major, minor: VERSION.minor },
         server: env!("CARGO_PKG_VERSION").into(),
@@ -407,7 +410,7 @@ impl Connection {
         tokio::spawn(async move {
             // The edit under way may still create something.
             let _ = worker.await;
-            linger(server, session).await;
+            linger::linger(server, session).await;
         });
     }
 }
@@ -436,46 +439,6 @@ fn answer(
         Ok(v) => Response::ok(id, v),
         Err(e) => Response::err(id, e.or_generation(|| server.scene.generation())),
     });
-}
-
-/// Waits for a resumption, then fades out and removes what the session owned.
-async fn linger(server: Arc<Server>, session: Arc<Session>) {
-    /// Steps of the fade.
-    const STEPS: u32 = 20;
-    let owner = session.id;
-    let mine = |m: &Meta| m.owner == owner && !m.persistent;
-    let scene = server.scene.scene();
-    let parts = scene.materials().any(|m| mine(&m.meta)) || scene.geometries().any(|g| mine(&g.meta));
-    let owns = scene.objects().map(|o| &o.meta).chain(scene.effects().map(|e| &e.meta)).any(mine);
-    if !owns && !parts {
-        // Nothing to take up again: a token of it just opens a new session.
-        server.sessions.forget(&session);
-        return;
-    }
-    drop(scene);
-    tokio::time::sleep(server.options.resume).await;
-    if !server.sessions.forget(&session) {
-        return;
-    }
-    if owns {
-        for step in 1..STEPS {
-            let gain = 1.0 - f64::from(step) / f64::from(STEPS);
-            apply(&server, owner, Edit::FadeOwned { owner, gain }).await;
-            tokio::time::sleep(server.options.fade / STEPS).await;
-        }
-    }
-    apply(&server, owner, Edit::RemoveOwned { owner }).await;
-    if owns {
-        server.sessions.broadcast("object_faded", &format!("the objects of session {owner} are gone"));
-    }
-}
-
-async fn apply(server: &Arc<Server>, owner: u64, edit: Edit) {
-    let scene = server.scene.clone();
-    let done = tokio::task::spawn_blocking(move || scene.apply(owner, &[edit])).await;
-    if let Ok(Err(e)) = done {
-        tracing::warn!("a dead session's objects could not be changed: {e}");
-    }
 }
 
 /// A role is needed.

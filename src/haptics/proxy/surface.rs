@@ -1,6 +1,7 @@
 //! Where a ball's centre can go: the surface at its radius from an object, as the object's field has it, and the nearest place on it
 //! to where it wants to be, without going through anything on the way.
 
+use crate::contact::{Budget, Contact};
 use crate::geometry::field::Field;
 use crate::geometry::{Point, Vec3};
 
@@ -21,6 +22,9 @@ const CORRECTIONS: usize = 4;
 const ESCAPE: usize = 16;
 /// Most reads of the field in a tick.
 const READS: u32 = 640;
+/// What the smallest budget has, and reads between two looks at the clock.
+const LEAST_READS: u32 = 64;
+const LOOK: u32 = 32;
 const HALVINGS: u32 = 20;
 /// Shortest gradient that tells a side.
 const LEAST: f64 = 0.05;
@@ -141,11 +145,28 @@ pub(super) struct Surface<'a> {
     field: &'a Field,
     radius: f64,
     reads: u32,
+    budget: Budget<'a>,
+    late: bool,
 }
 
 impl<'a> Surface<'a> {
-    pub(super) fn new(field: &'a Field, radius: f64) -> Self {
-        Self { field, radius, reads: 0 }
+    pub(super) fn new(field: &'a Field, radius: f64, budget: Budget<'a>) -> Self {
+        Self { field, radius, reads: 0, budget, late: false }
+    }
+
+    /// The way ends here for this tick: so many reads are spent, or the time is over. A first look is always had.
+    fn spent(&mut self) -> bool {
+        let most = if self.budget.units == 0 { READS } else { self.budget.units.clamp(LEAST_READS, READS) };
+        self.late =
+            self.late || (self.reads > LEAST_READS && self.budget.deadline.is_some_and(|d| d.passed()));
+        self.reads > most || self.late
+    }
+
+    /// Puts what was read on the contact's account: a read is a unit.
+    pub(super) fn charge(&self, contact: &mut Contact) {
+        contact.work = contact.work.saturating_add(self.reads);
+        contact.need = contact.need.saturating_add(self.reads.max(LEAST_READS));
+        contact.deadline_hit |= self.late;
     }
 
     /// Of the ball, m.
@@ -219,7 +240,7 @@ impl<'a> Surface<'a> {
         let mut gone = 0.0;
         let mut clear = 0.0;
         while gone < length {
-            if self.reads > READS {
+            if self.reads > READS || self.late || (self.reads.is_multiple_of(LOOK) && self.spent()) {
                 return None;
             }
             let next = (gone + step.max(TRUST * clear)).min(length);
@@ -251,7 +272,11 @@ impl<'a> Surface<'a> {
         if -self.depth(start) < cell {
             planes = self.plane(start).map_or(Planes::NONE, Planes::of);
         }
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
+            if round > 0 && self.spent() {
+                out.unfinished = true;
+                break;
+            }
             let Some(aim) = planes.nearest(target, 0.1 * there) else { break };
             if (aim - out.at).norm() <= there && aim != *target {
                 break;

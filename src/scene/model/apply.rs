@@ -92,7 +92,9 @@ impl Scene {
                 check_effect(effect)?;
                 if let Ok(id) = resolve(&self.effects, &Ref::Name(name.clone()), created) {
                     if let Some(e) = self.effects.get_mut(&id) {
-                        e.effect = *effect;
+                        // Whose numbers push is whose life it hangs on.
+                        (e.meta.owner, e.meta.persistent) = (owner, *persistent);
+                        (e.effect, e.gain) = (*effect, 1.0);
                     }
                     return Ok(Some(id));
                 }
@@ -124,7 +126,12 @@ impl Scene {
                 owned.for_each(|o| o.gain = *gain);
                 let owned = self.effects.values_mut();
                 let owned = owned.filter(|e| e.meta.owner == *owner && !e.meta.persistent);
-                owned.for_each(|e| e.gain = *gain);
+                owned.for_each(|e| e.gain = e.gain.min(*gain));
+            }
+            Edit::RestEffects { owner, rest } => {
+                let owned = self.effects.values_mut();
+                let owned = owned.filter(|e| e.meta.owner == *owner && !e.meta.persistent);
+                owned.for_each(|e| e.gain = if *rest { 0.0 } else { 1.0 });
             }
             Edit::RemoveOwned { owner } => self.remove_owned(*owner),
             Edit::Clear => {

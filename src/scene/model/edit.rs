@@ -156,6 +156,13 @@ pub enum Edit {
         /// Factor, 0..=1.
         gain: f64,
     },
+    /// Lets the effects of a session that are not persistent rest, while nobody is there to end them, or push again.
+    RestEffects {
+        /// Session.
+        owner: u64,
+        /// They rest.
+        rest: bool,
+    },
     /// Removes what a session owns and nothing else needs, but for persistent parts.
     RemoveOwned {
         /// Session.
@@ -182,6 +189,7 @@ impl Edit {
             Self::SetTool { .. } => "set tool",
             Self::SetMapping { .. } => "set mapping",
             Self::FadeOwned { .. } => "fade owned",
+            Self::RestEffects { .. } => "rest effects",
             Self::RemoveOwned { .. } => "remove owned",
             Self::Clear => "clear",
         }

@@ -291,11 +291,28 @@ fn effects_belong_to_their_session_and_are_limited() {
     let (scene, applied) = scene.apply(8, &[oil(3.0)]).unwrap();
     assert_eq!((applied.ids[0], scene.effects().len()), (Some(id), 1));
     let e = scene.effects().next().unwrap();
-    assert_eq!((e.meta.owner, e.effect.strength, e.gain), (7, 3.0, 1.0));
-    let (faded, _) = scene.apply(7, &[Edit::FadeOwned { owner: 7, gain: 0.25 }]).unwrap();
-    assert_eq!(faded.effects().next().unwrap().felt().gain, 0.25);
-    assert_eq!(scene.apply(8, &[Edit::RemoveOwned { owner: 8 }]).unwrap().0.effects().len(), 1);
-    assert_eq!(scene.apply(7, &[Edit::RemoveOwned { owner: 7 }]).unwrap().0.effects().len(), 0);
+    // Who set it last is who takes it along: not who set it first.
+    assert_eq!((e.meta.owner, e.effect.strength, e.gain), (8, 3.0, 1.0));
+    let gain = |s: &Scene| s.effects().next().unwrap().felt().gain;
+    let (faded, _) = scene.apply(8, &[Edit::FadeOwned { owner: 8, gain: 0.25 }]).unwrap();
+    assert_eq!(gain(&faded), 0.25);
+    assert_eq!(scene.apply(7, &[Edit::RemoveOwned { owner: 7 }]).unwrap().0.effects().len(), 1);
+    assert_eq!(scene.apply(8, &[Edit::RemoveOwned { owner: 8 }]).unwrap().0.effects().len(), 0);
+    // Nobody there: it rests, what is left of its time too; until its session is back, or another one sets it.
+    let rest = |rest| Edit::RestEffects { owner: 8, rest };
+    let (resting, _) = scene.apply(8, &[rest(true), Edit::FadeOwned { owner: 8, gain: 0.9 }]).unwrap();
+    assert_eq!(gain(&resting), 0.0);
+    assert_eq!(gain(&resting.apply(8, &[rest(false)]).unwrap().0), 1.0);
+    let (taken, _) = resting.apply(9, &[oil(2.0)]).unwrap();
+    assert_eq!((gain(&taken), taken.effects().next().unwrap().meta.owner), (1.0, 9));
+    // What is meant to stay stays.
+    let stays = |persistent| match oil(1.0) {
+        Edit::SetEffect { name, effect, .. } => Edit::SetEffect { name, effect, persistent },
+        other => other,
+    };
+    let (kept, _) = scene.apply(8, &[stays(true), rest(true)]).unwrap();
+    assert_eq!(gain(&kept), 1.0);
+    assert_eq!(kept.apply(8, &[Edit::RemoveOwned { owner: 8 }]).unwrap().0.effects().len(), 1);
     assert_eq!(scene.apply(7, &[Edit::Clear]).unwrap().0.effects().len(), 0);
     let gone = Edit::RemoveEffect { effect: "oil".into() };
     assert_eq!(scene.apply(7, std::slice::from_ref(&gone)).unwrap().0.effects().len(), 0);
