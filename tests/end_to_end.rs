@@ -15,6 +15,8 @@ mod owner_tests;
 #[path = "../examples/push_bunny.rs"]
 #[allow(dead_code)]
 mod push_bunny;
+#[path = "end_to_end/several.rs"]
+mod several;
 #[path = "end_to_end/signals.rs"]
 mod signals;
 #[path = "end_to_end/walk.rs"]

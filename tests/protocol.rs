@@ -321,7 +321,10 @@ fn golden_json_requests() {
         }
     );
     assert_eq!(t.edits[5], Edit::ObjectDelete { object: ObjectRef::Id(7) });
-    assert_eq!(t.edits[6], Edit::ToolSet { tool: ToolJson::Sphere { radius: 0.005, offset: None } });
+    assert_eq!(
+        t.edits[6],
+        Edit::ToolSet { tool: ToolJson::Sphere { radius: 0.005, offset: None }, device: None }
+    );
     // Written and read again, it is the same.
     let again: Transaction =
         serde_json::from_value(serde_json::to_value(&t).expect("writes")).expect("reads");

@@ -1,6 +1,9 @@
 //! The scene as a whole: sequences of transactions against invariants, sharing between compilations, the shipped
 //! scene files.
 
+#[path = "scene/devices.rs"]
+mod devices;
+
 use hapticd::contact::{
     self, Budget, Friction, Material, ObjectShape, Query, QueryState, Texture, ToolShape,
 };

@@ -35,6 +35,8 @@ mod many;
 mod matrix;
 #[path = "servo/ripple.rs"]
 mod ripple;
+#[path = "servo/several.rs"]
+mod several;
 #[path = "servo/sharp.rs"]
 mod sharp;
 #[path = "servo/spheres.rs"]

@@ -29,6 +29,9 @@ pub struct Args {
     /// Configuration file of the daemon, which names the device; without it every key has its default
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Role of the device, where the configuration has several; the first one without it
+    #[arg(long, value_name = "ROLE")]
+    device: Option<String>,
     /// Give up after this time, s
     #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = positive)]
     timeout: f64,
@@ -49,8 +52,8 @@ pub struct Args {
 /// A message for the user.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = args.config.as_ref().map_or_else(|| Ok(Config::default()), |path| Config::load(path))?;
-    let registry = Registry::with(config.device.profiles.as_deref())?;
-    let d = &config.device;
+    let d = config.device_of(args.device.as_deref()).map_err(anyhow::Error::msg)?;
+    let registry = Registry::with(d.profiles.as_deref())?;
     registry.knows(&d.name)?;
     if d.name == REPLAY || d.driver != Driver::Attached {
         let text =

@@ -29,6 +29,10 @@ pub struct Args {
     /// Print answers as JSON, one object a line
     #[arg(long, global = true)]
     json: bool,
+    /// Role of the device that is meant, where the service has several; without it the first one (tool and place: all; disarm: those
+    /// that the session holds, else all)
+    #[arg(long, value_name = "ROLE", global = true)]
+    device: Option<String>,
     /// What to do
     #[command(subcommand)]
     command: Command,
@@ -110,6 +114,42 @@ struct Manner {
     json: bool,
     /// One-shot commands leave what they create; a shell's goes with its session.
     keep: bool,
+    /// The device that is meant.
+    device: Option<String>,
+}
+
+impl Manner {
+    /// The arguments of a request about a device.
+    fn of_device(&self, mut params: serde_json::Value) -> serde_json::Value {
+        if let (Some(role), Some(map)) = (&self.device, params.as_object_mut()) {
+            map.insert("device".into(), role.as_str().into());
+        }
+        params
+    }
+
+    /// Whoever names a device expects something of it.
+    fn check(&self, command: &Command) -> anyhow::Result<()> {
+        use Command as C;
+        let takes = matches!(
+            command,
+            C::Tool(_)
+                | C::Place(_)
+                | C::Arm(_)
+                | C::Takeover(_)
+                | C::Watch(_)
+                | C::Disarm
+                | C::Clear
+                | C::Limits(_)
+                | C::Clutch { .. }
+                | C::Recentre { .. }
+                | C::Record { .. }
+        );
+        if self.device.is_some() && !takes {
+            let text = "--device: this command is about no single device; leave it out";
+            return Err(super::exit::Usage(text.into()).into());
+        }
+        Ok(())
+    }
 }
 
 /// Runs `hapticd ctl`.
@@ -117,14 +157,15 @@ struct Manner {
 /// # Errors
 /// A message for the user.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let context = Manner { json: args.json, keep: true, device: args.device };
+    context.check(&args.command)?;
     let patience = (args.timeout > 0.0).then(|| Duration::from_secs_f64(args.timeout));
     let client = Client::connect_within(args.socket.as_deref(), "hapticd ctl", None, None, patience)?;
-    if !args.json {
+    if !context.json {
         out::note(format_args!("{} (session {})", client.path().display(), client.welcome().session));
     }
-    let context = Manner { json: args.json, keep: true };
     match args.command {
-        Command::Shell => shell::run(client, args.json),
+        Command::Shell => shell::run(client, context.json),
         Command::Arm(a) => arm::arm(client, &context, "arm", &a),
         Command::Takeover(a) => arm::arm(client, &context, "takeover", &a),
         Command::Watch(a) => arm::watch(client, &context, &a),
@@ -161,22 +202,26 @@ fn execute(client: &mut Client, context: &Manner, command: Command) -> anyhow::R
             client.call(method, params).map_err(|e| a.explain(e))?
         }
         Command::Effect(a) => client.call("effect.set", a.params(context.keep))?,
-        Command::Tool(a) => client.call("tool.set", a.params())?,
-        Command::Place(a) => client.call("device.place", a.params())?,
+        Command::Tool(a) => client.call("tool.set", context.of_device(a.params()))?,
+        Command::Place(a) => client.call("device.place", context.of_device(a.params()))?,
         Command::Wipe => client.call("scene.clear", json!({}))?,
-        Command::Disarm => client.call("disarm", json!({}))?,
-        Command::Clear => client.call("clear_fault", json!({}))?,
-        Command::Limits(a) => client.call("limits", a.params())?,
-        Command::Clutch { state } => client.call("clutch", json!({"held": state == "on"}))?,
-        Command::Recentre { to } => client.call("recentre", json!({"to": to}))?,
-        Command::Record { state } => client.call("record", json!({"on": state == "on"}))?,
+        Command::Disarm => client.call("disarm", context.of_device(json!({})))?,
+        Command::Clear => client.call("clear_fault", context.of_device(json!({})))?,
+        Command::Limits(a) => client.call("limits", context.of_device(a.params()))?,
+        Command::Clutch { state } => {
+            client.call("clutch", context.of_device(json!({"held": state == "on"})))?
+        }
+        Command::Recentre { to } => client.call("recentre", context.of_device(json!({"to": to})))?,
+        Command::Record { state } => {
+            client.call("record", context.of_device(json!({"on": state == "on"})))?
+        }
         Command::Shutdown => client.call("shutdown", json!({}))?,
         Command::Raw { method, params } => {
             let params = serde_json::from_str(&params)
                 .map_err(|e| super::exit::Usage(format!("the arguments are not JSON: {e}")))?;
             client.call(&method, params)?
         }
-        Command::Arm(_) | Command::Takeover(_) => client.call("arm", json!({}))?,
+        Command::Arm(_) | Command::Takeover(_) => client.call("arm", context.of_device(json!({})))?,
         Command::Watch(a) => return arm::glance(client, context, &a),
         Command::Shell => anyhow::bail!("a shell runs already"),
     };

@@ -38,24 +38,42 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         None => Config::default(),
     };
-    let registry = Registry::with(config.device.profiles.as_deref())?;
-    let name = &config.device.name;
+    // Whatever becomes of one, the others get their zero.
+    let each: Vec<_> = config.devices().map(|device| one(device, args.dry_run)).collect();
+    let (mut code, mut failed) = (exit::OK, None);
+    for (device, result) in config.devices().zip(each) {
+        match result {
+            Ok(one) => code = if one == exit::OK { code } else { one },
+            Err(e) if config.more.is_empty() => return Err(e),
+            Err(e) => {
+                tell(format_args!("{}: {e:#}", device.role));
+                failed.get_or_insert_with(|| anyhow::anyhow!("{}: zero could not be commanded", device.role));
+            }
+        }
+    }
+    failed.map_or(Ok(code), Err)
+}
+
+/// Zero to one device.
+fn one(device: &DeviceConfig, dry_run: bool) -> anyhow::Result<ExitCode> {
+    let registry = Registry::with(device.profiles.as_deref())?;
+    let name = &device.name;
     registry.knows(name)?;
     if name == REPLAY {
         tell(format_args!("{name}: plays a recording back and has no motors: nothing to zero"));
         return Ok(exit::OK);
     }
-    if config.device.driver == Driver::Attached {
-        return attached(&registry, &config.device, args.dry_run);
+    if device.driver == Driver::Attached {
+        return attached(&registry, device, dry_run);
     }
-    match &config.device.probe {
+    match &device.probe {
         None => {
             tell(format_args!(
                 "{name}: simulated, without a probe page: it ended with the daemon, nothing to zero"
             ));
             Ok(exit::OK)
         }
-        Some(path) => page(name, path, args.dry_run),
+        Some(path) => page(name, path, dry_run),
     }
 }
 
@@ -184,6 +202,33 @@ mod tests {
         let config = "[device]\nname = \"novint-falcon\"\ndriver = \"attached\"\nserial = \"of no falcon\"\n";
         assert_eq!(run(args(dir.path(), config, true)).unwrap(), exit::FAILED);
         assert_eq!(run(args(dir.path(), config, false)).unwrap(), exit::OK, "not plugged in");
+    }
+
+    /// Each of several, also where one cannot be reached.
+    #[test]
+    fn every_device_gets_its_zero_whatever_becomes_of_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let push = Wrench { force: Vec3::new(1.0, 2.0, 2.0), torque: Vec3::zeros() };
+        let push_all = |names: &[&str]| {
+            for name in names {
+                let probe = Probe::create(&dir.path().join(name)).unwrap();
+                probe.record(now_ns().unwrap(), &push);
+            }
+        };
+        let zero = |name: &str| Probe::open(&dir.path().join(name)).unwrap().read().is_zero();
+        let both = "[[device]]\nrole = \"a\"\nprobe = \"pa\"\n[[device]]\nrole = \"b\"\nprobe = \"pb\"\n";
+        push_all(&["pa", "pb"]);
+        assert_eq!(run(args(dir.path(), both, true)).unwrap(), exit::FAILED);
+        assert_eq!(run(args(dir.path(), both, false)).unwrap(), exit::OK);
+        assert!(zero("pa") && zero("pb"));
+        std::fs::write(dir.path().join("rubbish"), vec![7u8; 8192]).unwrap();
+        push_all(&["pa", "pb"]);
+        let broken = "[[device]]\nrole = \"x\"\nprobe = \"rubbish\"\n";
+        for text in [format!("{broken}{both}"), format!("{both}{broken}")] {
+            push_all(&["pa", "pb"]);
+            assert!(run(args(dir.path(), &text, false)).is_err());
+            assert!(zero("pa") && zero("pb"), "{text}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! reader underneath, which scene files use too.
 
 mod coupling;
+mod devices;
 mod limits;
 pub mod places;
 mod sections;
@@ -12,6 +13,7 @@ pub mod source;
 mod tests;
 
 pub use coupling::{Coupling, Law, Preset};
+pub use devices::MAX_DEVICES;
 pub use limits::{Energy, Limits};
 pub use sections::{Arming, Cache, Control, Core, Device, Driver, Recordings, Scene, Servo};
 pub use source::SourceError;
@@ -25,8 +27,10 @@ pub const SHIPPED: &str = include_str!("../../config/hapticd.toml");
 /// Validated configuration. Paths are absolute or relative to the working directory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
-    /// The device and, for simulated ones, its hand.
+    /// The device, or the first of several, and, for simulated ones, its hand.
     pub device: Device,
+    /// The further devices of a list (`[[device]]`).
+    pub more: Vec<Device>,
     /// The servo thread.
     pub servo: Servo,
     /// Limits that guard the hand.
@@ -86,8 +90,10 @@ impl Config {
 
     fn read(source: &Source<'_>, base: &Path) -> Result<Self, SourceError> {
         let root = source.root();
+        let (device, more) = devices::read(&root, base)?;
         let config = Self {
-            device: section(&root, "device", |t| Device::read(t, base))?,
+            device,
+            more,
             servo: section(&root, "servo", Servo::read)?,
             limits: section(&root, "limits", Limits::read)?,
             coupling: section(&root, "coupling", Coupling::read)?,

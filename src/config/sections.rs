@@ -11,8 +11,10 @@ pub struct Device {
     pub name: String,
     /// The real device or its simulation.
     pub driver: Driver,
-    /// What it is for.
+    /// What it is for; of several, the name by which requests mean it.
     pub role: String,
+    /// CPU of its servo; `Auto` is `servo.core` for the first device, and one of its own for each further one.
+    pub core: Core,
     /// Serial number; `None` takes the only one.
     pub serial: Option<String>,
     /// Firmware of a Falcon.
@@ -37,6 +39,7 @@ impl Default for Device {
             name: "ideal-6dof".into(),
             driver: Driver::Simulated,
             role: "main".into(),
+            core: Core::Auto,
             serial: None,
             firmware: None,
             library: None,
@@ -60,6 +63,7 @@ impl Device {
             name,
             driver: driver(t)?,
             role: t.or("role", d.role)?,
+            core: core(t)?,
             serial: text(t, "serial")?,
             firmware: path(t, "firmware", base)?,
             library: path(t, "library", base)?,

@@ -48,6 +48,23 @@ fn values_are_read_and_paths_resolved_against_the_file() {
     assert_eq!(c.limits.force_n, 4.0);
 }
 
+#[test]
+fn several_devices_are_a_list_with_a_role_each() {
+    let text = "[[device]]\nrole='left'\nname='novint-falcon'\ndriver='attached'\nserial='1'\n[[device]]\nrole='right'\n\
+                name='novint-falcon'\ndriver='attached'\nserial='2'\ncore=3\n[[device]]\nrole='pen'\nhand='h.toml'\n[servo]\ncore=1\n";
+    let c = parse(text).unwrap();
+    let roles: Vec<_> = c.devices().map(|d| d.role.as_str()).collect();
+    assert_eq!(roles, ["left", "right", "pen"]);
+    assert_eq!(c.cores(), [Core::Index(1), Core::Index(3), Core::Auto]);
+    assert_eq!(c.devices().nth(2).unwrap().hand.as_deref(), Some(Path::new("/etc/hapticd/h.toml")));
+    assert_eq!(c.device_of(None).unwrap().serial.as_deref(), Some("1"));
+    assert_eq!(c.device_of(Some("right")).unwrap().serial.as_deref(), Some("2"));
+    assert!(c.device_of(Some("middle")).unwrap_err().contains("left, right, pen"));
+    // A list of one is what a table is.
+    let one = parse("[[device]]\nname='novint-falcon'\n").unwrap();
+    assert_eq!(one, parse("[device]\nname='novint-falcon'\n").unwrap());
+}
+
 /// (text, line, key, part of the cause)
 const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[servo]\npriorty = 3\n", 2, "servo.priorty", "did you mean 'priority'?"),
@@ -75,6 +92,39 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[device]\nzzzzzz = 1\n", 2, "device.zzzzzz", "known here: "),
     ("[servo]\npriority = 1\npriority = 2\n", 3, "file", "duplicate"),
     ("[servo\n", 1, "file", ""),
+    ("[device]\ncore = 'fast'\n", 2, "device.core", "the number of a CPU"),
+    ("device = 3\n", 1, "device", "expected a table"),
+    ("device = []\n", 1, "device", "an empty list"),
+    ("[[device]]\nrole='a'\n[[device]]\nroll='b'\nrole='b'\n", 4, "device[1].roll", "did you mean 'role'?"),
+    ("[[device]]\nrole='a'\n[[device]]\nrole='a'\n", 4, "device[1].role", "another device"),
+    ("[[device]]\nrole='a'\n[[device]]\nname='novint-falcon'\n", 3, "device[1]", "needs a role of its own"),
+    ("[[device]]\nrole='a'\n[[device]]\nrole='b/c'\n", 4, "device[1].role", "letters, digits"),
+    ("[[device]]\nrole='a'\n[[device]]\nrole=''\n", 4, "device[1].role", "letters, digits"),
+    (
+        "[[device]]\nrole='a'\nprobe='p'\n[[device]]\nrole='b'\nprobe='p'\n",
+        6,
+        "device[1].probe",
+        "'a' leaves its commands",
+    ),
+    (
+        "[[device]]\nrole='a'\ndriver='attached'\nserial='7'\n[[device]]\nrole='b'\ndriver='attached'\nserial='7'\n",
+        8,
+        "device[1].serial",
+        "cannot be both",
+    ),
+    (
+        "[[device]]\nrole='a'\nname='novint-falcon'\ndriver='attached'\n[[device]]\nrole='b'\n\
+         name='novint-falcon'\ndriver='attached'\nserial='7'\n",
+        9,
+        "device[1].serial",
+        "give each its serial number",
+    ),
+    (
+        "[[device]]\nrole='a'\n[[device]]\nrole='b'\n[[device]]\nrole='c'\n[[device]]\nrole='d'\n[[device]]\nrole='e'\n",
+        1,
+        "device",
+        "5 devices, more than the 4",
+    ),
 ];
 
 #[test]

@@ -318,6 +318,14 @@ impl Datagrams {
     /// # Errors
     /// What the system says.
     pub fn state(&self, patience: Duration) -> io::Result<Option<State>> {
+        Ok(self.state_of(patience)?.map(|(_, state)| state))
+    }
+
+    /// The same with the number of the device that it is about: its place in the `devices` of `status`, from 0.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn state_of(&self, patience: Duration) -> io::Result<Option<(u16, State)>> {
         let until = Instant::now() + patience;
         let mut bytes = [0; MAX_DATAGRAM + 1];
         loop {
@@ -339,7 +347,7 @@ impl Datagrams {
                 && d.verify(&self.key).is_ok()
                 && let Ok(state) = d.state()
             {
-                return Ok(Some(state));
+                return Ok(Some((d.header.stream, state)));
             }
         }
     }

@@ -1,48 +1,96 @@
-//! Which CPU belongs to the servo, and keeping everything else off it.
+//! Which CPU belongs to which servo, and keeping everything else off them.
 
 use crate::config::Core;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// The CPUs of this process, split between the servo and the rest.
+/// The CPUs of this process, split between the servos and the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpus {
-    /// The servo's.
+    /// The servo's; the first one's where there are several.
     pub servo: usize,
-    /// Everybody else's; the servo's own only when there is no other.
+    /// Those of all servos, by device. Several stand on one CPU where there are too few.
+    servos: Vec<usize>,
+    /// Everybody else's; a servo's own only when there is no other.
     pub others: Vec<usize>,
     /// All that this process may use.
     all: Vec<usize>,
 }
 
 impl Cpus {
-    /// Splits the CPUs that this process may use.
+    /// Splits the CPUs that this process may use, for one servo.
     ///
     /// # Errors
     /// A configured core that the process may not use.
     pub fn split(core: Core) -> Result<Self, String> {
-        let isolated = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
-        Self::choose(core, &allowed(), &parse_list(&isolated))
+        Self::divide(&[core])
     }
 
-    fn choose(core: Core, allowed: &[usize], isolated: &[usize]) -> Result<Self, String> {
-        let servo = match core {
-            Core::Index(n) if allowed.contains(&n) || isolated.contains(&n) => n,
-            Core::Index(n) => {
-                return Err(format!("servo.core = {n}: this process may use the CPUs {allowed:?} only"));
-            }
-            // An isolated CPU is not in the mask of ordinary processes, but may be asked for explicitly.
-            Core::Auto => isolated.last().or(allowed.last()).copied().unwrap_or(0),
+    /// Splits the CPUs that this process may use, for several servos: each has its own as long as one is left to everybody else.
+    ///
+    /// # Errors
+    /// As [`split`](Self::split).
+    pub fn divide(cores: &[Core]) -> Result<Self, String> {
+        let isolated = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
+        Self::choose(cores, &allowed(), &parse_list(&isolated))
+    }
+
+    fn choose(cores: &[Core], allowed: &[usize], isolated: &[usize]) -> Result<Self, String> {
+        let mut servos = Vec::with_capacity(cores.len());
+        for core in cores {
+            servos.push(match core {
+                Core::Auto => None,
+                Core::Index(n) if allowed.contains(n) || isolated.contains(n) => Some(*n),
+                Core::Index(n) => {
+                    let wrong = format!(
+                        "servo.core = {n} (or device.core): this process may use the CPUs {allowed:?} only"
+                    );
+                    return Err(wrong);
+                }
+            });
+        }
+        let rest = |taken: &[usize]| -> Vec<usize> {
+            let free = |c: &usize| !taken.contains(c) && !isolated.contains(c);
+            allowed.iter().copied().filter(free).collect()
         };
-        let mut others: Vec<usize> =
-            allowed.iter().copied().filter(|c| *c != servo && !isolated.contains(c)).collect();
+        let mut taken: Vec<usize> = servos.iter().flatten().copied().collect();
+        for servo in servos.iter_mut().filter(|s| s.is_none()) {
+            // An isolated CPU is not in the mask of ordinary processes, but may be asked for explicitly.
+            let all = isolated.iter().rev().chain(allowed.iter().rev()).copied();
+            let own = all.clone().find(|c| {
+                let with: Vec<usize> = taken.iter().copied().chain([*c]).collect();
+                !taken.contains(c) && !rest(&with).is_empty()
+            });
+            let fewest = || taken.iter().copied().min_by_key(|c| taken.iter().filter(|t| *t == c).count());
+            let cpu = own.or_else(fewest).or_else(|| all.clone().next()).unwrap_or(0);
+            taken.push(cpu);
+            *servo = Some(cpu);
+        }
+        let servos: Vec<usize> = servos.into_iter().flatten().collect();
+        let mut others = rest(&servos);
+        if others.is_empty() {
+            others = allowed.iter().copied().filter(|c| !isolated.contains(c)).collect();
+        }
+        let servo = servos.first().copied().unwrap_or(0);
         if others.is_empty() {
             others.push(servo);
         }
-        Ok(Self { servo, others, all: allowed.to_vec() })
+        Ok(Self { servo, servos, others, all: allowed.to_vec() })
     }
 
-    /// Keeps the calling thread, and the threads that it starts, off the servo's CPU. Best effort: without it the
+    /// The same as the servo of that device sees it.
+    #[must_use]
+    pub fn of(&self, device: usize) -> Self {
+        Self { servo: self.servos.get(device).copied().unwrap_or(self.servo), ..self.clone() }
+    }
+
+    /// Devices whose servos run on the same CPU as [`servo`](Self::servo), that one included.
+    pub fn sharing(&self) -> Vec<usize> {
+        let same = |(device, cpu): (usize, &usize)| (*cpu == self.servo).then_some(device);
+        self.servos.iter().enumerate().filter_map(same).collect()
+    }
+
+    /// Keeps the calling thread, and the threads that it starts, off the servos' CPUs. Best effort: without it the
     /// daemon still works, and `doctor` shows the wake error.
     pub fn leave_servo_alone(&self) {
         allow(&self.others);
@@ -88,7 +136,7 @@ mod tests {
     use super::*;
 
     fn split(core: Core, allowed: &[usize], isolated: &[usize]) -> (usize, Vec<usize>) {
-        let c = Cpus::choose(core, allowed, isolated).expect("splits");
+        let c = Cpus::choose(&[core], allowed, isolated).expect("splits");
         (c.servo, c.others)
     }
 
@@ -98,7 +146,27 @@ mod tests {
         assert_eq!(split(Core::Auto, &[0, 1], &[2, 3]), (3, vec![0, 1]));
         assert_eq!(split(Core::Index(1), &[0, 1, 2], &[]), (1, vec![0, 2]));
         assert_eq!(split(Core::Auto, &[5], &[]), (5, vec![5]));
-        assert!(Cpus::choose(Core::Index(9), &[0, 1], &[]).unwrap_err().contains("servo.core = 9"));
+        assert!(Cpus::choose(&[Core::Index(9)], &[0, 1], &[]).unwrap_err().contains("servo.core = 9"));
+    }
+
+    #[test]
+    fn each_servo_gets_its_own_cpu_as_long_as_one_is_left_to_the_rest() {
+        let two = |cores: [Core; 2], allowed: &[usize], isolated: &[usize]| {
+            let c = Cpus::choose(&cores, allowed, isolated).expect("splits");
+            (c.servos.clone(), c.of(1).servo, c.of(1).sharing().len(), c.others)
+        };
+        let auto = [Core::Auto; 2];
+        assert_eq!(two(auto, &[0, 1, 2, 3], &[]), (vec![3, 2], 2, 1, vec![0, 1]));
+        assert_eq!(two(auto, &[0, 1, 2], &[]), (vec![2, 1], 1, 1, vec![0]));
+        assert_eq!(two(auto, &[0, 1], &[]), (vec![1, 1], 1, 2, vec![0]), "one stays for the rest");
+        assert_eq!(two(auto, &[0], &[]), (vec![0, 0], 0, 2, vec![0]));
+        assert_eq!(two(auto, &[0, 1], &[2, 3]), (vec![3, 2], 2, 1, vec![0, 1]));
+        assert_eq!(two(auto, &[0, 1], &[2]), (vec![2, 1], 1, 1, vec![0]));
+        let asked = [Core::Index(0), Core::Index(1)];
+        assert_eq!(two(asked, &[0, 1], &[]), (vec![0, 1], 1, 1, vec![0, 1]), "as asked");
+        assert_eq!(two([Core::Auto, Core::Index(3)], &[0, 1, 2, 3], &[]), (vec![2, 3], 3, 1, vec![0, 1]));
+        let four = Cpus::choose(&[Core::Auto; 4], &[0, 1, 2], &[]).expect("splits");
+        assert_eq!((four.servos, four.others), (vec![2, 1, 2, 1], vec![0]));
     }
 
     #[test]

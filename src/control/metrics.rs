@@ -75,33 +75,78 @@ fn answer(head: &[u8], text: impl FnOnce() -> String) -> String {
     )
 }
 
-fn text(server: &Server) -> String {
-    let mut out = String::new();
-    for (name, value) in server.count() {
-        // Maxima fall when the servo starts anew; everything else only rises.
-        let kind = if name.contains("max") { "gauge" } else { "counter" };
-        let _ = writeln!(out, "# TYPE hapticd_{name} {kind}\nhapticd_{name} {value}");
+/// One metric: its kind, and its values by labels.
+#[derive(Default)]
+struct Metric {
+    kind: &'static str,
+    values: Vec<(String, String)>,
+}
+
+/// Metrics by name, in the order in which they came.
+#[derive(Default)]
+struct Metrics(Vec<(String, Metric)>);
+
+impl Metrics {
+    fn put(&mut self, name: &str, kind: &'static str, labels: &[(&str, &str)], value: impl ToString) {
+        let labels: Vec<String> = labels.iter().map(|(k, v)| format!("{k}=\"{v}\"")).collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let known = self.0.iter().position(|(n, _)| n == name);
+        let at = known.unwrap_or_else(|| {
+            self.0.push((name.into(), Metric { kind, values: Vec::new() }));
+            self.0.len() - 1
+        });
+        self.0[at].1.values.push((labels, value.to_string()));
     }
-    let mut gauge = |name: &str, value: f64| {
-        let _ = writeln!(out, "# TYPE hapticd_{name} gauge\nhapticd_{name} {value}");
-    };
-    gauge("generation", server.scene.generation() as f64);
-    gauge("armed", f64::from(u8::from(server.bridge.shared.owner.load(Relaxed) != 0)));
-    gauge("sessions", server.sessions.list().len() as f64);
-    if let Some(r) = server.bridge.shared.latest() {
+
+    /// All values of a metric stand together, as the format wants it.
+    fn text(&self) -> String {
+        let mut out = String::new();
+        for (name, metric) in &self.0 {
+            let _ = writeln!(out, "# TYPE hapticd_{name} {}", metric.kind);
+            for (labels, value) in &metric.values {
+                let _ = writeln!(out, "hapticd_{name}{labels} {value}");
+            }
+        }
+        out
+    }
+}
+
+/// Maxima fall when the servo starts anew; everything else only rises.
+fn kind(counter: &str) -> &'static str {
+    if counter.contains("max") { "gauge" } else { "counter" }
+}
+
+fn text(server: &Server) -> String {
+    let mut all = Metrics::default();
+    for (name, value) in server.count_daemon() {
+        all.put(&name, kind(&name), &[], value);
+    }
+    all.put("generation", "gauge", &[], server.scene.generation());
+    all.put("sessions", "gauge", &[], server.sessions.list().len());
+    for (device, shared) in server.bridge.shared.devices.iter().enumerate() {
+        // Which one, where there are several. A role has nothing in it that a label would have to escape then.
+        let role: Vec<_> = server.board.name(device).map(|role| ("device", role)).into_iter().collect();
+        for (name, value) in server.count_device(device) {
+            all.put(&name, kind(&name), &role, value);
+        }
+        all.put("armed", "gauge", &role, u8::from(shared.owner.load(Relaxed) != 0));
+        let Some(r) = shared.latest() else { continue };
         let norm = |v: [f64; 3]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
-        gauge("generation_felt", r.generation as f64);
-        gauge("force_newton", norm(r.force));
-        gauge("torque_newton_metre", norm(r.torque));
-        gauge("depth_metre", r.depth);
-        gauge("tick_compute_seconds", r.compute_ns as f64 * 1e-9);
-        for (label, value, kind) in
-            [("state", names::state(r.state), "state"), ("fault", names::fault(r.fault), "fault")]
-        {
-            let _ = writeln!(out, "# TYPE hapticd_{label} gauge\nhapticd_{label}{{{kind}=\"{value}\"}} 1");
+        for (name, value) in [
+            ("generation_felt", r.generation as f64),
+            ("force_newton", norm(r.force)),
+            ("torque_newton_metre", norm(r.torque)),
+            ("depth_metre", r.depth),
+            ("tick_compute_seconds", r.compute_ns as f64 * 1e-9),
+        ] {
+            all.put(name, "gauge", &role, value);
+        }
+        for (name, value) in [("state", names::state(r.state)), ("fault", names::fault(r.fault))] {
+            let labels: Vec<_> = role.iter().copied().chain([(name, value)]).collect();
+            all.put(name, "gauge", &labels, 1);
         }
     }
-    out
+    all.text()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod bridge;
 pub mod client;
 pub mod cpu;
 pub mod ipc;
+mod keeper;
 pub mod lines;
 pub mod lobby;
 pub mod log;

@@ -286,6 +286,11 @@ impl MotionTable {
         Fate::Taken { gap, late, stepped, strangers }
     }
 
+    /// A servo has come that has seen no frame: the next call of [`frame`](Self::frame) gives one.
+    pub fn again(&mut self) {
+        self.changed = true;
+    }
+
     /// The frame of all moving poses, when anything changed since the last one.
     pub fn frame(&mut self) -> Option<Box<MotionFrame>> {
         if !std::mem::take(&mut self.changed) {

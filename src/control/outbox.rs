@@ -6,7 +6,7 @@ use crate::protocol::rpc::{Notification, Response};
 use crate::protocol::telemetry::StateJson;
 use serde::Serialize;
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// Bytes of unread answers after which the client is closed.
@@ -29,7 +29,7 @@ struct Inner {
     answers: VecDeque<Vec<u8>>,
     answer_bytes: usize,
     notes: VecDeque<Vec<u8>>,
-    telemetry: VecDeque<(StateJson, f64)>,
+    telemetry: VecDeque<(Option<Arc<str>>, StateJson, f64)>,
     gap: u64,
     closed: bool,
     /// Nothing but the first answer goes out yet.
@@ -77,12 +77,17 @@ impl Outbox {
 
     /// Queues a telemetry note.
     pub fn telemetry(&self, state: StateJson, peak_force: f64) {
+        self.telemetry_of(None, state, peak_force);
+    }
+
+    /// Queues a telemetry note of that device; `None` where the daemon has but one.
+    pub fn telemetry_of(&self, device: Option<Arc<str>>, state: StateJson, peak_force: f64) {
         let mut i = self.lock();
         if i.telemetry.len() >= MAX_TELEMETRY {
             i.telemetry.pop_front();
             i.gap += 1;
         }
-        i.telemetry.push_back((state, peak_force));
+        i.telemetry.push_back((device, state, peak_force));
         drop(i);
         self.wake.notify_one();
     }
@@ -142,11 +147,12 @@ impl Outbox {
                     return None;
                 }
                 if !i.quiet
-                    && let Some((state, peak_force)) = i.telemetry.pop_front()
+                    && let Some((device, state, peak_force)) = i.telemetry.pop_front()
                 {
                     let gap = std::mem::take(&mut i.gap);
                     drop(i);
-                    let note = TelemetryNote { gap, state, peak_force };
+                    let device = device.map(|d| d.to_string());
+                    let note = TelemetryNote { gap, state, peak_force, device };
                     let value = serde_json::to_value(&note).unwrap_or_default();
                     return Some(line(&Notification::new("telemetry", value)));
                 }

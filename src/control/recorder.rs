@@ -16,8 +16,11 @@ const WAITING: usize = 4096;
 /// Told, in words for the user, that something could not be recorded.
 pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The recording directory.
+/// The recording directory of a device.
 pub struct Recordings {
+    /// Which device, and its role where there are several.
+    number: usize,
+    role: Option<String>,
     /// Or why there is none.
     dir: Result<PathBuf, String>,
     cap: u64,
@@ -50,12 +53,35 @@ impl State {
     }
 }
 
+/// What is recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded<'a> {
+    /// Number of the device, from 0.
+    pub number: usize,
+    /// Its role, where there are several.
+    pub role: Option<&'a str>,
+    /// Name of its profile.
+    pub device: &'a str,
+    /// Law of the coupling.
+    pub coupling: &'a str,
+}
+
 impl Recordings {
-    /// Recordings in `dir` of at most `cap` bytes together; an error says why there is no place for them. `tell` hears
-    /// when one fails. The second
-    /// of the pair is the coupling's law.
-    pub fn new(dir: Result<PathBuf, String>, cap: u64, (device, coupling): (&str, &str), tell: Tell) -> Self {
-        Self { dir, cap, device: device.into(), coupling: coupling.into(), tell, running: Mutex::new(None) }
+    /// Recordings of what `of` says, in `dir` of at most `cap` bytes together; an error says why there is no place for them.
+    /// `tell` hears when one fails. One of several devices has a directory of its own in `dir`, so that no recording makes room
+    /// by deleting another device's.
+    pub fn new(dir: Result<PathBuf, String>, cap: u64, of: Recorded<'_>, tell: Tell) -> Self {
+        let dir = dir.map(|dir| of.role.map_or(dir.clone(), |role| dir.join(role)));
+        Self {
+            number: of.number,
+            role: of.role.map(str::to_owned),
+            dir,
+            cap,
+            device: of.device.into(),
+            coupling: of.coupling.into(),
+            tell,
+            running: Mutex::new(None),
+        }
     }
 
     fn header(&self) -> Header {
@@ -63,6 +89,7 @@ impl Recordings {
         let mono = crate::servo::handle::monotonic_ns();
         h.epoch_ns = unix_ns().saturating_sub(mono);
         h.coupling.clone_from(&self.coupling);
+        h.extra.extend(self.role.clone().map(|role| ("role".to_owned(), role)));
         h
     }
 
@@ -93,16 +120,17 @@ impl Recordings {
                     .map_err(|e| failed(format!("no thread for the recording: {e}")))?;
                 let shared = Arc::new(Mutex::new(State::Running(worker)));
                 let (tap, tell) = (shared.clone(), self.tell.clone());
-                bridge.send(Request::Tap(Some(Box::new(move |r| {
+                let record = Box::new(move |r: &TickRecord| {
                     if let Some(why) = lock(&tap).offer(r) {
                         tell(&format!("the recording has ended: {why}"));
                     }
-                }))));
+                });
+                bridge.send(Request::Tap(self.number, Some(record)));
                 *running = Some((path.clone(), shared));
                 Ok(path)
             }
             (false, Some((path, shared))) => {
-                bridge.send(Request::Tap(None));
+                bridge.send(Request::Tap(self.number, None));
                 let state = std::mem::replace(&mut *lock(&shared), State::Over);
                 match state {
                     State::Running(w) => drop(w.finish().map_err(|e| failed(e.to_string()))?),

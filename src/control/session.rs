@@ -219,7 +219,13 @@ impl Sessions {
 
     /// Sends an event to every connected client.
     pub fn broadcast(&self, event: &str, text: &str) {
-        let note = crate::protocol::messages::EventNote { event: event.into(), text: text.into() };
+        self.broadcast_of(None, event, text);
+    }
+
+    /// Sends an event about a device to every connected client; `None` where the daemon has but one.
+    pub fn broadcast_of(&self, device: Option<&str>, event: &str, text: &str) {
+        let device = device.map(str::to_owned);
+        let note = crate::protocol::messages::EventNote { event: event.into(), text: text.into(), device };
         let outboxes: Vec<_> = self.lock().values().filter_map(|s| s.outbox()).collect();
         outboxes.iter().for_each(|o| o.note("event", &note));
     }

@@ -7,6 +7,7 @@
 
 mod fatal;
 
+use crate::config::MAX_DEVICES;
 use crate::servo::handle::{Counters, Flags};
 use crate::servo::record::Fault;
 use nix::errno::Errno;
@@ -35,27 +36,32 @@ const ENDING: [i32; 12] = [
 /// recording that reaches a file size limit; the last two are errors of the write.
 const IGNORED: [i32; 4] = [libc::SIGTTIN, libc::SIGTTOU, libc::SIGPIPE, libc::SIGXFSZ];
 
-/// What the handlers need of the running servo.
+/// What the handlers need of a running servo.
 struct Reach {
     flags: Flags,
     counters: Arc<Counters>,
 }
 
-static REACH: AtomicPtr<Reach> = AtomicPtr::new(std::ptr::null_mut());
+/// By device.
+static REACH: [AtomicPtr<Reach>; MAX_DEVICES] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_DEVICES];
 static PENDING: AtomicU64 = AtomicU64::new(0);
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 static END_ASKED: AtomicBool = AtomicBool::new(false);
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
-/// Makes a servo reachable for the handlers. Each call leaks some bytes, because a handler may look at any time;
-/// servos start rarely.
-pub fn watch(flags: Flags, counters: Arc<Counters>) {
-    REACH.store(Box::into_raw(Box::new(Reach { flags, counters })), Release);
+/// Makes the servo of a device reachable for the handlers, in place of its last one. Each call leaks some bytes, because a
+/// handler may look at any time; servos start rarely.
+///
+/// # Panics
+/// For a device beyond [`MAX_DEVICES`], which the configuration refuses: a servo that no handler reaches must not run.
+pub fn watch(device: usize, flags: Flags, counters: Arc<Counters>) {
+    REACH[device].store(Box::into_raw(Box::new(Reach { flags, counters })), Release);
 }
 
-fn reach() -> Option<&'static Reach> {
+/// The servos that run or ran last. Async-signal-safe.
+fn reach() -> impl Iterator<Item = &'static Reach> {
     // SAFETY: null or a leaked box, which is never freed or changed.
-    unsafe { REACH.load(Acquire).as_ref() }
+    REACH.iter().filter_map(|r| unsafe { r.load(Acquire).as_ref() })
 }
 
 /// Signals count from 1 to 64.
@@ -77,7 +83,7 @@ extern "C" fn on_signal(signal: i32) {
     if signal != libc::SIGCONT && signal != libc::SIGTSTP {
         END_ASKED.store(true, Release);
     }
-    if let Some(r) = reach() {
+    for r in reach() {
         match signal {
             // systemd sends SIGCONT after each SIGTERM, stopped or not: no fault, and no dump of it, on the way out.
             libc::SIGCONT if END_ASKED.load(Acquire) => {}
@@ -131,9 +137,17 @@ pub fn install(wake_fd: i32) -> nix::Result<()> {
     Ok(())
 }
 
-/// Takes the force away because some thread panicked.
+/// Takes the force away because some thread panicked: all of it, but where one of several servos panicked in its own thread. That
+/// one has caught it, says zero to its own device and is started again; what the others render does not hang on it.
 fn panicked() {
-    if let Some(r) = reach() {
+    let own = || reach().find(|r| r.counters.is_own_thread() && !r.counters.ended());
+    if let Some(servo) = own().filter(|_| reach().count() > 1) {
+        servo.flags.fault(Fault::Panic);
+        servo.flags.disarm();
+        wake();
+        return;
+    }
+    for r in reach() {
         r.flags.fault(Fault::Panic);
         r.flags.disarm();
     }
@@ -141,7 +155,7 @@ fn panicked() {
     wake();
 }
 
-/// True once any thread has panicked.
+/// True once a thread has panicked that the daemon cannot do without.
 pub fn has_panicked() -> bool {
     PANICKED.load(Acquire)
 }

@@ -3,7 +3,9 @@
 use super::bridge::Shared;
 use super::ipc::Server;
 use super::names;
-use crate::protocol::messages::{LimitsNow, RtNote, Status};
+use super::scene::unknown_device;
+use crate::protocol::messages::{DeviceStatus, LimitsNow, RtNote, Status};
+use crate::protocol::rpc::RpcError;
 use crate::servo::handle::Counters;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,43 +16,83 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct StatusBoard {
     start: Instant,
-    /// What the device is for.
-    role: String,
+    /// What each device is for, in the order of the configuration.
+    roles: Vec<String>,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
+    devices: Vec<Facts>,
+    warnings: Vec<String>,
+}
+
+/// About one device.
+#[derive(Clone, Debug, Default)]
+struct Facts {
     device: String,
     rt: Vec<RtNote>,
     limits: [f64; 3],
-    warnings: Vec<String>,
     counters: Option<Arc<Counters>>,
 }
 
 impl StatusBoard {
-    /// An empty one, for a device of this role (`device.role`).
-    pub fn new(role: &str) -> Self {
-        Self { start: Instant::now(), role: role.into(), inner: Mutex::default() }
+    /// An empty one, for devices of these roles (`device.role`).
+    pub fn new(roles: &[String]) -> Self {
+        let inner = Inner { devices: vec![Facts::default(); roles.len()], warnings: Vec::new() };
+        Self { start: Instant::now(), roles: roles.into(), inner: Mutex::new(inner) }
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
         f(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A servo has started.
-    pub fn servo(&self, device: &str, rt: Vec<RtNote>, limits: [f64; 3], counters: Arc<Counters>) {
+    fn device(&self, device: usize) -> Facts {
+        self.with(|i| i.devices.get(device).cloned()).unwrap_or_default()
+    }
+
+    /// What the devices are for.
+    pub fn roles(&self) -> &[String] {
+        &self.roles
+    }
+
+    /// Role of a device for people and events; `None` where there is but one.
+    pub fn name(&self, device: usize) -> Option<&str> {
+        self.roles.get(device).filter(|_| self.roles.len() > 1).map(String::as_str)
+    }
+
+    /// The device of that role; the first one when none is named.
+    ///
+    /// # Errors
+    /// No device has that role.
+    pub fn find(&self, role: Option<&str>) -> Result<usize, RpcError> {
+        let Some(role) = role else { return Ok(0) };
+        self.roles.iter().position(|r| r == role).ok_or_else(|| unknown_device(role, &self.roles))
+    }
+
+    /// The servo of a device has started.
+    pub fn servo(
+        &self,
+        device: usize,
+        name: &str,
+        rt: Vec<RtNote>,
+        limits: [f64; 3],
+        counters: Arc<Counters>,
+    ) {
         self.with(|i| {
-            i.device = device.into();
-            i.rt = rt;
-            i.limits = limits;
-            i.counters = Some(counters);
+            if let Some(d) = i.devices.get_mut(device) {
+                *d = Facts { device: name.into(), rt, limits, counters: Some(counters) };
+            }
         });
     }
 
-    /// There is no servo any more.
-    pub fn no_servo(&self) {
-        self.with(|i| i.counters = None);
+    /// A device has no servo any more.
+    pub fn no_servo(&self, device: usize) {
+        self.with(|i| {
+            if let Some(d) = i.devices.get_mut(device) {
+                d.counters = None;
+            }
+        });
     }
 
     /// A warning that stands until the daemon ends. Equal ones are kept once.
@@ -64,9 +106,17 @@ impl StatusBoard {
         });
     }
 
-    /// The running servo's counters.
-    pub fn counters(&self) -> Option<Arc<Counters>> {
-        self.with(|i| i.counters.clone())
+    /// A warning about a device, as [`warn`](Self::warn).
+    pub fn warn_of(&self, device: usize, text: impl std::fmt::Display) {
+        match self.name(device) {
+            Some(role) => self.warn(format!("{role}: {text}")),
+            None => self.warn(text.to_string()),
+        }
+    }
+
+    /// Counters of a device's running servo.
+    pub fn counters(&self, device: usize) -> Option<Arc<Counters>> {
+        self.device(device).counters
     }
 }
 
@@ -74,31 +124,59 @@ impl Server {
     /// The answer to `status`.
     pub fn status(&self) -> Status {
         let generation = self.scene.generation();
-        let latest = self.bridge.shared.latest().map(|r| names::to_json(&r));
-        let (device, rt, [force, torque, velocity], mut warnings) =
-            self.board.with(|i| (i.device.clone(), i.rt.clone(), i.limits, i.warnings.clone()));
-        let trouble = self.board.counters().map_or_else(String::new, |c| c.device_trouble());
-        if !trouble.is_empty() {
-            warnings.push(format!("device: {trouble}"));
+        let all: Vec<DeviceStatus> =
+            (0..self.board.roles.len()).map(|d| self.device_status(d, generation)).collect();
+        let mut warnings = self.board.with(|i| i.warnings.clone());
+        for device in 0..all.len() {
+            let trouble = self.board.counters(device).map_or_else(String::new, |c| c.device_trouble());
+            if !trouble.is_empty() {
+                let role = self.board.name(device).map_or_else(String::new, |role| format!(" {role}"));
+                warnings.push(format!("device{role}: {trouble}"));
+            }
         }
+        // There is always one.
+        let first = all.first().cloned().unwrap_or_else(|| self.device_status(0, generation));
         Status {
             server: env!("CARGO_PKG_VERSION").into(),
             uptime_s: self.board.start.elapsed().as_secs_f64(),
             generation,
-            device,
-            device_role: self.board.role.clone(),
-            state: latest,
-            owner: self.bridge.shared.owner.load(Relaxed),
-            rt,
-            limits: LimitsNow { force, torque, velocity, generation },
+            device: first.device,
+            device_role: first.role,
+            state: first.state,
+            owner: first.owner,
+            rt: first.rt,
+            limits: first.limits,
             sessions: self.sessions.list(),
             counters: self.count(),
             warnings,
+            devices: if all.len() > 1 { all } else { Vec::new() },
         }
     }
 
-    /// Every counter by name.
+    fn device_status(&self, device: usize, generation: u64) -> DeviceStatus {
+        let facts = self.board.device(device);
+        let [force, torque, velocity] = facts.limits;
+        let shared = self.bridge.shared.devices.get(device);
+        DeviceStatus {
+            role: self.board.roles.get(device).cloned().unwrap_or_default(),
+            device: facts.device,
+            state: shared.and_then(|d| d.latest()).map(|r| names::to_json(&r)),
+            owner: self.bridge.shared.owner(device),
+            rt: facts.rt,
+            limits: LimitsNow { force, torque, velocity, generation },
+            counters: self.count_device(device),
+        }
+    }
+
+    /// Every counter by name: the daemon's, and those of the first device.
     pub fn count(&self) -> BTreeMap<String, u64> {
+        let mut out = self.count_daemon();
+        out.append(&mut self.count_device(0));
+        out
+    }
+
+    /// The daemon's counters.
+    pub fn count_daemon(&self) -> BTreeMap<String, u64> {
         let mut out = BTreeMap::new();
         let shared: &Shared = &self.bridge.shared;
         shared.udp.list(&mut out);
@@ -110,10 +188,20 @@ impl Server {
         put("connections_closed", c.closed.load(Relaxed));
         put("requests", c.requests.load(Relaxed));
         put("request_errors", c.errors.load(Relaxed));
-        put("telemetry_lost", shared.lost.load(Relaxed));
         put("bridge_rounds", shared.rounds.load(Relaxed));
         put("published", shared.published.load(Relaxed));
-        if let Some(s) = self.board.counters() {
+        out
+    }
+
+    /// The counters of a device's servo.
+    pub fn count_device(&self, device: usize) -> BTreeMap<String, u64> {
+        let mut out = BTreeMap::new();
+        let mut put = |name: &str, n: u64| {
+            out.insert(name.into(), n);
+        };
+        let lost = self.bridge.shared.devices.get(device).map_or(0, |d| d.lost.load(Relaxed));
+        put("telemetry_lost", lost);
+        if let Some(s) = self.board.counters(device) {
             put("ticks", s.ticks.load(Relaxed));
             put("device_samples", s.samples.load(Relaxed));
             put("device_writes", s.writes.load(Relaxed));

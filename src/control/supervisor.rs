@@ -5,10 +5,11 @@
 use super::bridge::{self, Bridge, BridgeOptions, Request};
 use super::cpu::Cpus;
 use super::ipc::{self, IpcOptions, Server};
+use super::keeper::{self, Keeper};
 use super::lobby::Lobby;
 use super::peer::Policy;
 use super::places;
-use super::recorder::Recordings;
+use super::recorder::{Recorded, Recordings, Tell};
 use super::scene::{SceneOptions, SceneService};
 use super::session::Sessions;
 use super::socket::{self, ControlSocket};
@@ -18,25 +19,17 @@ use super::{metrics, signals, udp};
 use crate::config::Config;
 use crate::protocol::messages::RtNote;
 use crate::scene::model::Scene;
-use crate::servo::handle::{Counters, Flags, ServoHandle};
-use crate::servo::record::ServoState;
+use crate::servo::handle::ServoHandle;
 use anyhow::Context;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::signal::Signal;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// The main thread looks around so often, ms.
 const LOOK_MS: u16 = 20;
-/// Time between two attempts to open the device.
-const RETRY: Duration = Duration::from_secs(2);
-/// Time in which the servo must have commanded its last zero.
-const LAST_ZERO: Duration = Duration::from_secs(2);
-
 /// Clients have so long to take the last answers and events.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -55,7 +48,7 @@ pub struct Started {
     pub join: Box<dyn FnOnce() -> bool + Send>,
 }
 
-/// Opens the device and starts the servo. Called again some seconds after a failure, and when a servo has ended.
+/// Opens a device and starts its servo. Called again some seconds after a failure, and when a servo has ended.
 pub trait Engine: Send {
     /// Name of its device's profile, for recordings.
     fn profile(&self) -> &str;
@@ -78,19 +71,18 @@ pub enum Outcome {
     Unconfirmed,
 }
 
-struct Servo {
-    flags: Flags,
-    counters: Arc<Counters>,
-    join: Option<Box<dyn FnOnce() -> bool + Send>>,
-}
-
-/// Runs the daemon until a signal, a shutdown request or a panic ends it. `debug` serves requests that provoke
+/// Runs the daemon, with an engine for each device of the configuration, until a signal, a shutdown request or a panic ends it. `debug` serves requests that provoke
 /// faults.
 ///
 /// # Errors
 /// What kept it from starting.
-pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) -> anyhow::Result<Outcome> {
-    let cpus = Cpus::split(config.servo.core).map_err(anyhow::Error::msg)?;
+pub fn run(
+    config: &Config,
+    scene: Scene,
+    engines: Vec<Box<dyn Engine>>,
+    debug: bool,
+) -> anyhow::Result<Outcome> {
+    let cpus = Cpus::divide(&config.cores()).map_err(anyhow::Error::msg)?;
     cpus.leave_servo_alone();
     let wake: &'static EventFd = Box::leak(Box::new(
         EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).context("no eventfd")?,
@@ -108,27 +100,34 @@ pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) 
         None => socket::default_path()?,
     };
     let control = ControlSocket::open(&path, config.control.group.as_deref())?;
-    let board = Arc::new(StatusBoard::new(&config.device.role));
+    let roles: Vec<String> = config.devices().map(|d| d.role.clone()).collect();
+    let board = Arc::new(StatusBoard::new(&roles));
     let sessions = Arc::new(Sessions::default());
     let udp_socket = udp::open(config.control.udp_port)?;
     let udp_address = udp_socket.local_addr()?;
     let recordings_dir = places::recordings(config, &board);
-    let cap = config.recordings.size_mb << 20;
     let heard = sessions.clone();
-    let tell = move |text: &str| {
+    let tell: Tell = Arc::new(move |text: &str| {
         tracing::warn!("{text}");
         heard.broadcast("recording_failed", text);
+    });
+    // Each has its share.
+    let cap = (config.recordings.size_mb << 20) / engines.len().max(1) as u64;
+    let record = |(number, profile): (usize, &str)| {
+        let (role, coupling) = (board.name(number), config.coupling.law.name());
+        let of = Recorded { number, role, device: profile, coupling };
+        Arc::new(Recordings::new(recordings_dir.clone(), cap, of, tell.clone()))
     };
-    let of = (engine.profile(), config.coupling.law.name());
-    let recordings = Arc::new(Recordings::new(recordings_dir, cap, of, Arc::new(tell)));
+    let recordings: Vec<_> = engines.iter().map(|e| e.profile()).enumerate().map(record).collect();
     let dumps = recordings.clone();
     let (bridge, bridge_thread) = bridge::spawn(BridgeOptions {
         socket: udp_socket,
         sessions: sessions.clone(),
         cpus: cpus.clone(),
         flight: (config.recordings.flight_s * 1000.0) as usize,
-        dump: Box::new(move |records, fault| {
-            let dumps = dumps.clone();
+        roles: roles.clone(),
+        dump: Arc::new(move |device, records, fault| {
+            let Some(dumps) = dumps.get(device).cloned() else { return };
             let _ =
                 std::thread::Builder::new().name("dump".into()).spawn(move || dumps.dump(&records, fault));
         }),
@@ -157,18 +156,20 @@ pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) 
         }),
     });
     let runtime = start_runtime(config, &cpus, &server, &control)?;
-    runtime.spawn_blocking({
-        let board = board.clone();
-        move || {
+    let publish = || {
+        let (board, scene) = (board.clone(), scene.clone());
+        runtime.spawn_blocking(move || {
             if let Err(e) = scene.republish() {
                 board.warn(format!("the scene could not be built: {e}"));
             }
-        }
-    });
+        });
+    };
+    publish();
     tracing::info!(socket = %path.display(), udp = %udp_address, "hapticd listens");
     let mut watchdog = Watchdog::ready();
 
-    let mut keeper = Keeper::new(engine, cpus);
+    let keep = |(device, engine): (usize, Box<dyn Engine>)| Keeper::new(device, engine, cpus.of(device));
+    let mut keepers: Vec<_> = engines.into_iter().enumerate().map(keep).collect();
     let outcome = loop {
         let mut fds = [PollFd::new(wake.as_fd(), PollFlags::POLLIN)];
         let _ = poll(&mut fds, PollTimeout::from(LOOK_MS));
@@ -182,7 +183,7 @@ pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) 
             break Outcome::Clean;
         }
         if came.stop() {
-            keeper.suspend();
+            keeper::suspend(&keepers);
         }
         if stop.load(Relaxed) {
             break Outcome::Clean;
@@ -193,14 +194,20 @@ pub fn run(config: &Config, scene: Scene, engine: Box<dyn Engine>, debug: bool) 
                  outside, and `hapticd zero` cannot reach them; restart hapticd, and let nothing else write device.probe",
             );
         }
-        keeper.look(&bridge, &board);
-        watchdog.feed(&bridge.shared, keeper.counters());
+        for keeper in &mut keepers {
+            if keeper.look(&bridge, &board) {
+                // The new servo has felt nothing yet.
+                publish();
+            }
+        }
+        let servos: Vec<_> = keepers.iter().map(Keeper::counters).collect();
+        watchdog.feed(&bridge.shared, &servos);
     };
 
     watchdog.stopping();
-    let confirmed = keeper.end();
+    let confirmed = keeper::end(keepers);
     sessions.broadcast("shutdown", "the daemon is shutting down");
-    recordings.finish(&bridge);
+    recordings.iter().for_each(|r| r.finish(&bridge));
     // The answer to `shutdown` and the event go out, to whoever reads.
     let until = Instant::now() + LAST_WORDS;
     while !sessions.all_idle() && Instant::now() < until {
@@ -254,6 +261,7 @@ fn scene_service(
         mesh_bytes: config.control.mesh_bytes,
         max_edits: 10_000,
         lock_memory: config.servo.lock_memory,
+        roles: board.roles().to_vec(),
     };
     let compiler = places::compiler(config, board);
     SceneService::new(scene, compiler, options, Box::new(bridge.clone()))
@@ -292,113 +300,4 @@ fn start_runtime(
         }
     });
     Ok(runtime)
-}
-
-/// Keeps a servo running: starts it, and starts another when it has ended.
-struct Keeper {
-    engine: Option<Box<dyn Engine>>,
-    cpus: Cpus,
-    coming: Option<mpsc::Receiver<(Box<dyn Engine>, Result<Started, String>)>>,
-    servo: Option<Servo>,
-    next: Instant,
-    last_error: String,
-}
-
-impl Keeper {
-    fn new(engine: Box<dyn Engine>, cpus: Cpus) -> Self {
-        let next = Instant::now();
-        Self { engine: Some(engine), cpus, coming: None, servo: None, next, last_error: String::new() }
-    }
-
-    fn counters(&self) -> Option<&Counters> {
-        self.servo.as_ref().map(|s| &*s.counters)
-    }
-
-    fn look(&mut self, bridge: &Bridge, board: &StatusBoard) {
-        if self.servo.as_ref().is_some_and(|s| s.counters.ended()) {
-            board.warn("the servo has ended; it is started again");
-            if let Some(join) = self.servo.take().and_then(|s| s.join) {
-                join();
-            }
-            bridge.send(Request::Detach);
-            board.no_servo();
-            self.next = Instant::now() + RETRY;
-        }
-        if self.servo.is_none() && self.coming.is_none() && Instant::now() >= self.next {
-            self.begin();
-        }
-        let Some(coming) = &self.coming else { return };
-        let Ok((engine, result)) = coming.try_recv() else { return };
-        self.coming = None;
-        self.engine = Some(engine);
-        match result {
-            Ok(started) => self.welcome(started, bridge, board),
-            Err(e) => {
-                if e != self.last_error {
-                    board.warn(format!("no device yet: {e}"));
-                    self.last_error = e;
-                }
-                self.next = Instant::now() + RETRY;
-            }
-        }
-    }
-
-    /// Opening a device may block for seconds: a thread of its own does it.
-    fn begin(&mut self) {
-        let Some(mut engine) = self.engine.take() else { return };
-        let (tell, hear) = mpsc::channel();
-        let cpus = self.cpus.clone();
-        let opening = move || {
-            // The servo's thread inherits both: it may pin itself anywhere, and no handler ever runs in it.
-            cpus.everywhere();
-            let result = signals::blocked(|| engine.start(&cpus));
-            let _ = tell.send((engine, result));
-        };
-        if std::thread::Builder::new().name("device".into()).spawn(opening).is_ok() {
-            self.coming = Some(hear);
-        }
-    }
-
-    fn welcome(&mut self, s: Started, bridge: &Bridge, board: &StatusBoard) {
-        let (flags, counters) = (s.handle.disarm_flag(), s.handle.counters());
-        signals::watch(flags.clone(), counters.clone());
-        tracing::info!(device = %s.device, "the servo runs");
-        for note in s.rt.iter().filter(|n| !n.ok) {
-            tracing::warn!("real-time: {}: {}; cure: {}", note.what, note.why, note.cure);
-        }
-        board.servo(&s.device, s.rt, s.limits, counters.clone());
-        self.servo = Some(Servo { flags, counters, join: Some(s.join) });
-        bridge.send(Request::Attach(Box::new(s.handle)));
-    }
-
-    /// SIGTSTP: zero first, then stop.
-    fn suspend(&self) {
-        if let Some(s) = &self.servo {
-            s.flags.disarm();
-            let until = Instant::now() + Duration::from_millis(500);
-            let on = || matches!(s.counters.state(), ServoState::Armed | ServoState::Rendering);
-            while on() && Instant::now() < until {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            // The tick that went idle has written zero; two more periods for a device with its own thread.
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let _ = nix::sys::signal::raise(Signal::SIGSTOP);
-    }
-
-    /// Zero, then the end of the servo's thread; true when that is confirmed.
-    fn end(mut self) -> bool {
-        let Some(mut s) = self.servo.take() else { return true };
-        s.flags.disarm();
-        s.flags.stop();
-        let until = Instant::now() + LAST_ZERO;
-        while !s.counters.ended() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        if !s.counters.ended() {
-            tracing::error!("the servo did not end within 2 s; run `hapticd zero`");
-            return false;
-        }
-        s.join.take().is_none_or(|join| join())
-    }
 }

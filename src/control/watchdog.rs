@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Silence of the tokio side after which the watchdog is not fed, ms.
 const BEAT_MS: u64 = 2000;
 
-/// Counters that must advance from one feeding to the next.
+/// Counters of a servo and of what it needs, which must advance from one feeding to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     rounds: u64,
@@ -22,7 +22,8 @@ struct Seen {
 pub struct Watchdog {
     period: Option<Duration>,
     last: Instant,
-    seen: Seen,
+    /// By device.
+    seen: Vec<Seen>,
 }
 
 impl Watchdog {
@@ -30,7 +31,7 @@ impl Watchdog {
     pub fn ready() -> Self {
         let _ = sd_notify::notify(&[NotifyState::Ready]);
         let period = sd_notify::watchdog_enabled().map(|d| d / 4);
-        Self { period, last: Instant::now(), seen: Seen::default() }
+        Self { period, last: Instant::now(), seen: Vec::new() }
     }
 
     /// Says that the service ends.
@@ -38,20 +39,30 @@ impl Watchdog {
         let _ = sd_notify::notify(&[NotifyState::Stopping]);
     }
 
-    /// Feeds the watchdog when it is time and everything advances.
-    pub fn feed(&mut self, shared: &Shared, servo: Option<&Counters>) {
+    /// Feeds the watchdog when it is time and everything advances: each of the servos, `None` where there is none yet.
+    pub fn feed(&mut self, shared: &Shared, servos: &[Option<&Counters>]) {
         let Some(period) = self.period else { return };
         if self.last.elapsed() < period {
             return;
         }
         self.last = Instant::now();
-        let now = Seen::now(shared, servo);
+        self.seen.resize(servos.len(), Seen::default());
         let beat = (monotonic_ns() / 1_000_000).saturating_sub(shared.beat_ms.load(Relaxed));
-        if advances(self.seen, now, servo.is_some(), servo.is_none_or(excused)) && beat < BEAT_MS {
+        if all_advance(&mut self.seen, shared, servos) && beat < BEAT_MS {
             let _ = sd_notify::notify(&[NotifyState::Watchdog]);
         }
-        self.seen = now;
     }
+}
+
+/// True when every servo has advanced since the last look, which is remembered.
+fn all_advance(seen: &mut [Seen], shared: &Shared, servos: &[Option<&Counters>]) -> bool {
+    let mut fed = true;
+    for (seen, servo) in seen.iter_mut().zip(servos) {
+        let now = Seen::now(shared, *servo);
+        fed &= advances(*seen, now, servo.is_some(), servo.is_none_or(excused));
+        *seen = now;
+    }
+    fed
 }
 
 impl Seen {
@@ -96,6 +107,25 @@ mod tests {
         assert!(!advances(a, Seen { io: 1, ..b }, true, false), "the device's I/O hangs");
         assert!(advances(a, Seen { io: 1, ..b }, true, true), "the device is gone, which is told otherwise");
         assert!(advances(a, Seen { ticks: 1, io: 1, ..b }, false, true), "no servo yet");
+    }
+
+    /// One servo that hangs is enough, whichever it is.
+    #[test]
+    fn each_of_several_servos_must_advance() {
+        let bridge = Shared::default();
+        let servos = [Counters::of(ServoState::Absent, None), Counters::of(ServoState::Absent, None)];
+        let mut seen = [Seen::default(); 2];
+        let mut feeds = |ticks: [u64; 2]| {
+            bridge.rounds.fetch_add(1, Relaxed);
+            for (servo, n) in servos.iter().zip(ticks) {
+                servo.ticks.fetch_add(n, Relaxed);
+            }
+            all_advance(&mut seen, &bridge, &[Some(&servos[0]), Some(&servos[1])])
+        };
+        assert!(feeds([5, 5]));
+        assert!(!feeds([5, 0]) && !feeds([0, 5]));
+        assert!(feeds([1, 1]));
+        assert!(all_advance(&mut [], &bridge, &[]), "no device yet");
     }
 
     /// Whatever a device that waits for firmware, for its user, or for its clearing does or does not say: fed while its I/O

@@ -289,7 +289,7 @@ impl SimulatedDevice {
 
     /// Faults that change the device's life.
     fn lasting_faults(&mut self) {
-        let t = self.time();
+        let t = self.faults.unbroken(self.time());
         if self.lifecycle == Lifecycle::Absent {
             return;
         }

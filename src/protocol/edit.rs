@@ -385,13 +385,16 @@ pub enum Edit {
         /// Name.
         name: String,
     },
-    /// Changes the tool (through the arming ramp when armed).
+    /// Changes a tool (through the arming ramp when armed).
     #[serde(rename = "tool.set")]
     ToolSet {
         /// The new tool.
         tool: ToolJson,
+        /// Role of the device that gets it; all get it when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        device: Option<String>,
     },
-    /// Places the device's frame in the scene.
+    /// Places a device's frame in the scene.
     #[serde(rename = "device.place")]
     DevicePlace {
         /// Pose of the device frame in the scene.
@@ -400,6 +403,9 @@ pub enum Edit {
         /// Scene metres per device metre.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scale: Option<f64>,
+        /// Role of the device that is placed; all are when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        device: Option<String>,
     },
     /// Removes all objects, effects, materials and meshes; tool and placing stay. Admins only.
     #[serde(rename = "scene.clear")]
@@ -407,6 +413,14 @@ pub enum Edit {
 }
 
 impl Edit {
+    /// The device that it is for, where it names one.
+    pub fn device(&self) -> Option<&str> {
+        match self {
+            Self::ToolSet { device, .. } | Self::DevicePlace { device, .. } => device.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Names of all edits, which are methods too.
     pub const OPS: [&'static str; 12] = [
         "material.set",

@@ -117,6 +117,19 @@ pub struct Arm {
     /// connection is the lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_s: Option<f64>,
+    /// Role of the device; the first one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+}
+
+/// `disarm` and `clear_fault`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OfDevice {
+    /// Role of the device; when absent, `clear_fault` means the first one and `disarm` every one that the session holds, or all
+    /// where it holds none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 /// `limits`: lowers the daemon's limits for the armed session; what is absent stays.
@@ -132,6 +145,9 @@ pub struct Limits {
     /// m/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub velocity: Option<f64>,
+    /// Role of the device; the first one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 /// Answer to `limits`: what holds now.
@@ -153,6 +169,9 @@ pub struct LimitsNow {
 pub struct Clutch {
     /// True while the tool stands still and the device moves freely.
     pub held: bool,
+    /// Role of the device; the first one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 /// `recentre`.
@@ -161,6 +180,9 @@ pub struct Clutch {
 pub struct Recentre {
     /// The device's present position becomes this point of the scene, m.
     pub to: [f64; 3],
+    /// Role of the device; the first one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 /// `subscribe`: telemetry on this connection.
@@ -169,6 +191,9 @@ pub struct Recentre {
 pub struct Subscribe {
     /// Notifications a second, 0 ends the subscription.
     pub rate_hz: f64,
+    /// Role of the device; the first one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 /// `state_stream`: state by UDP to the address from which the session's `attach` datagram comes.
@@ -177,6 +202,9 @@ pub struct Subscribe {
 pub struct StateStream {
     /// Datagrams a second, 0 ends the stream.
     pub rate_hz: f64,
+    /// Role of the device; the first one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 /// `motion.open`: announces how a stream of poses will come.
@@ -228,6 +256,9 @@ pub struct Cancel {
 pub struct Record {
     /// True starts, false stops.
     pub on: bool,
+    /// Role of the device; the first one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 /// Answer to `record`.
@@ -261,6 +292,9 @@ pub struct TelemetryNote {
     pub state: StateJson,
     /// Largest |force| since the last notification, N.
     pub peak_force: f64,
+    /// Role of the device, where the daemon has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 /// The `event` notification: something changed that the client did not ask for.
@@ -271,6 +305,9 @@ pub struct EventNote {
     pub event: String,
     /// For people.
     pub text: String,
+    /// Role of the device that it is about, where the daemon has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 /// Answer to `status`.
@@ -301,6 +338,29 @@ pub struct Status {
     pub counters: std::collections::BTreeMap<String, u64>,
     /// Warnings that stand, e.g. that the cache directory cannot be written.
     pub warnings: Vec<String>,
+    /// All devices, where there are several; what stands above is then the first one's. The place in this list, from 0, is the `stream`
+    /// of a device's state datagrams.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceStatus>,
+}
+
+/// One of several devices.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceStatus {
+    /// What it is for: the name by which requests mean it.
+    pub role: String,
+    /// Device profile in use; empty before it was opened.
+    pub device: String,
+    /// Its newest tick; absent before the first.
+    pub state: Option<StateJson>,
+    /// Session that armed it, 0 = nobody.
+    pub owner: u64,
+    /// Its servo's real-time status.
+    pub rt: Vec<RtNote>,
+    /// Limits that hold for it.
+    pub limits: LimitsNow,
+    /// Its servo's counters by name.
+    pub counters: std::collections::BTreeMap<String, u64>,
 }
 
 /// One line of the real-time report.

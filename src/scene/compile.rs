@@ -3,6 +3,7 @@
 //! Built geometry is shared by `Arc` between snapshots and cached under (mesh hash, scale, parameters, method),
 //! so that publishing costs O(objects). Runs off the servo thread; nothing here is real-time safe.
 
+mod assemble;
 mod key;
 mod memory;
 mod sampled;
@@ -10,22 +11,23 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod thin;
+mod views;
 
 use super::cache::{Cache, CacheNote, Source};
 use super::model::{GeometryDef, Method, Object, Scene, Shell, SourceMesh, ToolDef, ToolGeometry};
-use super::snapshot::{Snapshot, SnapshotObject, Tool};
-use crate::contact::ist::{IstParams, Solid};
-use crate::contact::roles::Sampled;
+use super::snapshot::{Snapshot, Tool};
+use crate::contact::ToolShape;
+use crate::contact::ist::IstParams;
 use crate::contact::vps::{PointShell, ShellParams};
-use crate::contact::{Material, ObjectShape, ToolShape};
 use crate::geometry::Vec3;
-use crate::geometry::field::Field;
 use crate::geometry::field::build::{FieldError, FieldParams, Progress};
+use assemble::{Parts, assemble};
 use key::{GeometryKey, ToolKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Built, Store};
+use views::{View, wanted};
 
 /// Why a scene was not compiled. The scene and the cache are as before, apart from finished builds that stay
 /// cached.
@@ -154,13 +156,39 @@ impl Compiler {
         scene: &Scene,
         progress: &dyn Progress,
     ) -> Result<(Snapshot, CompileReport), CompileError> {
+        let (mut snapshots, report) = self.compile_views(std::slice::from_ref(scene), progress)?;
+        // One scene, one snapshot.
+        snapshots.pop().map(|s| (s, report)).ok_or(CompileError::Cancelled)
+    }
+
+    /// Compiles a scene for several devices: one snapshot each, in the order of `roles`, all of one generation. What they share is built
+    /// once and estimated once.
+    ///
+    /// # Errors
+    /// As [`compile_reported`](Self::compile_reported); nothing is compiled for any of them then.
+    pub fn compile_for(
+        &self,
+        scene: &Scene,
+        roles: &[String],
+        progress: &dyn Progress,
+    ) -> Result<(Vec<Snapshot>, CompileReport), CompileError> {
+        let views: Vec<Scene> = roles.iter().map(|role| scene.felt_by(role)).collect();
+        self.compile_views(&views, progress)
+    }
+
+    /// One scene as different devices feel it.
+    fn compile_views(
+        &self,
+        scenes: &[Scene],
+        progress: &dyn Progress,
+    ) -> Result<(Vec<Snapshot>, CompileReport), CompileError> {
         let mut report = CompileReport::default();
-        let (tools, sampled) = (tools(scene), sampled_objects(scene));
-        let tool_field = sampled::tool_field(scene).filter(|_| !sampled.is_empty());
-        let wanted = wanted(scene, tool_field.as_ref());
-        let shapes = tools.iter().chain(sampled.values().map(|(_, points)| points));
-        let keys: BTreeSet<ToolKey> = shapes.filter_map(ToolKey::of).collect();
-        let reserved = self.reserve(scene, &wanted, &keys)?;
+        let views: Vec<View<'_>> = scenes.iter().map(View::new).collect();
+        let wanted = wanted(&views);
+        let keys: BTreeSet<ToolKey> = views.iter().flat_map(View::keys).collect();
+        // Each holds the same meshes.
+        let mesh_bytes = scenes.first().map_or(0, Scene::mesh_bytes);
+        let reserved = self.reserve(mesh_bytes, &wanted, &keys)?;
 
         let missing = wanted.keys().filter(|k| !self.store().has(k)).count() as u64;
         let mut at = 0;
@@ -196,63 +224,63 @@ impl Compiler {
         if progress.cancelled() {
             return Err(CompileError::Cancelled);
         }
-        let (tool, points) = self.shapes(scene.tool(), tools, &sampled, progress, &mut report)?;
         let mut solids = BTreeMap::new();
         for (key, want) in wanted.iter().filter(|(_, want)| want.solid) {
             let solid = built.get(key).and_then(|b| b.solid(want, progress));
             solids.insert(key.clone(), solid.ok_or(CompileError::Cancelled)?);
         }
-        let tool_field = tool_field.and_then(|(key, want)| {
-            let built = built.get(&key)?;
-            Some((built.field.clone(), built.fine.note(&want.mesh.label)))
-        });
-        if let Some((_, Some(thin))) = &tool_field {
-            let told =
-                scene.objects().filter(|o| o.shell == Shell::Object && sampled.contains_key(&o.meta.id));
-            let note = format!("the tool, asked by the object's points: {thin}");
-            report.warnings.extend(told.map(|o| (o.geometry, note.clone())));
+        let (mut keyed, mut shells, mut made) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for view in &views {
+            let tool = self.shapes(view, &mut keyed, &mut shells, progress, &mut report)?;
+            made.push((view, tool));
         }
-        let objects = assemble(
-            scene,
-            &Parts { built: &built, solids: &solids, sampled: &sampled, points: &points, tool_field },
-        );
-        report.bytes = scene.mesh_bytes() + built.values().map(|b| b.bytes()).sum::<u64>();
-        report.bytes += points.values().map(|p| p.memory_bytes() as u64).sum::<u64>();
-        report.bytes += match &tool.shape {
-            ToolShape::Sphere { .. } => 0,
-            ToolShape::Shell(shell) => shell.memory_bytes() as u64,
-            ToolShape::Spheres(tree) => tree.memory_bytes() as u64 + tree.surface_bytes(),
-            ToolShape::Both(shell, tree) => {
-                (shell.memory_bytes() + tree.memory_bytes()) as u64 + tree.surface_bytes()
+        self.store().keep_shapes(keyed);
+        report.bytes = mesh_bytes + built.values().map(|b| b.bytes()).sum::<u64>();
+        report.bytes += shells.values().map(|p: &Arc<PointShell>| p.memory_bytes() as u64).sum::<u64>();
+        let mut snapshots: Vec<Snapshot> = Vec::new();
+        for (view, tool) in made {
+            let tool_field = view.field(&built);
+            if let Some((_, Some(thin))) = &tool_field {
+                let sampled = |o: &&Object| o.shell == Shell::Object && view.sampled.contains_key(&o.meta.id);
+                let note = format!("the tool, asked by the object's points: {thin}");
+                let told: Vec<_> =
+                    view.scene.objects().filter(sampled).map(|o| (o.geometry, note.clone())).collect();
+                report.warnings.extend(told);
             }
-        };
+            let parts =
+                Parts { built: &built, solids: &solids, sampled: &view.sampled, points: &shells, tool_field };
+            let objects = assemble(view.scene, &parts);
+            if !snapshots.iter().any(|s| Arc::ptr_eq(&s.tool, &tool)) {
+                report.bytes += assemble::bytes(&tool.shape);
+            }
+            let (scene, mapping) = (view.scene, view.scene.mapping());
+            let effects = scene.effects().map(super::model::EffectDef::felt).collect();
+            let (place, scale) = (mapping.device_in_scene, mapping.workspace_scale);
+            let snapshot = Snapshot::new(scene.revision(), tool, objects, place, scale);
+            snapshots.push(snapshot.with_effects(effects));
+        }
         self.store().shrink(self.cap, |key| built.contains_key(key));
-        let mapping = scene.mapping();
-        let snapshot =
-            Snapshot::new(scene.revision(), tool, objects, mapping.device_in_scene, mapping.workspace_scale)
-                .with_effects(scene.effects().map(super::model::EffectDef::felt).collect());
-        Ok((snapshot, report))
+        Ok((snapshots, report))
     }
 
-    /// The tool, and the points of the objects that are sampled, by what they are made of.
+    /// The tool of a view; the points of the objects that are sampled come to `points`, by what they are made of.
     fn shapes(
         &self,
-        def: &ToolDef,
-        made_of: Vec<ToolGeometry>,
-        sampled: &SampledObjects<'_>,
+        view: &View<'_>,
+        keyed: &mut BTreeMap<ToolKey, ToolShape>,
+        points: &mut BTreeMap<ToolKey, Arc<PointShell>>,
         progress: &dyn Progress,
         report: &mut CompileReport,
-    ) -> Result<(Arc<Tool>, BTreeMap<ToolKey, Arc<PointShell>>), CompileError> {
-        let (mut shapes, mut keyed) = (Vec::new(), BTreeMap::new());
-        for geometry in made_of {
-            shapes.push(self.shape(&geometry, &mut keyed, progress, report)?);
+    ) -> Result<Arc<Tool>, CompileError> {
+        let mut shapes = Vec::new();
+        for geometry in &view.tools {
+            shapes.push(self.shape(geometry, keyed, progress, report)?);
         }
-        let mut points = BTreeMap::new();
-        for (def, geometry) in sampled.values() {
+        for (def, geometry) in view.sampled.values() {
             if progress.cancelled() {
                 return Err(CompileError::Cancelled);
             }
-            let shape = self.shape(geometry, &mut keyed, progress, report).map_err(|e| match e {
+            let shape = self.shape(geometry, keyed, progress, report).map_err(|e| match e {
                 CompileError::Tool { label, cause } => CompileError::Points { id: def.meta.id, label, cause },
                 e => e,
             })?;
@@ -260,8 +288,7 @@ impl Compiler {
                 points.insert(key, shell.clone());
             }
         }
-        self.store().keep_shapes(keyed);
-        Ok((self.tool(def, shapes), points))
+        Ok(self.tool(view.scene.tool(), shapes))
     }
 
     /// Finds a shape among those `made` or kept, or makes it.
@@ -365,21 +392,6 @@ fn sampled_objects(scene: &Scene) -> SampledObjects<'_> {
     scene.objects().filter_map(sampled).collect()
 }
 
-/// The fields of all objects, and the tool's where it is asked.
-fn wanted<'a>(scene: &'a Scene, tool: Option<&(GeometryKey, Want<'a>)>) -> Wanted<'a> {
-    let mut all = Wanted::new();
-    for o in scene.objects() {
-        let Some(def) = scene.geometry(o.geometry) else { continue };
-        let want = Want::of(def, o);
-        let solid = method(scene, def, o) == Some(Method::Ist);
-        all.entry(GeometryKey::of(&want)).or_insert(want).solid |= solid;
-    }
-    if let Some((key, want)) = tool {
-        all.entry(key.clone()).or_insert(*want);
-    }
-    all
-}
-
 /// By which method an object is asked: its own, that of its shape, that of the tool. `None` for a tool that is a ball.
 fn method(scene: &Scene, def: &GeometryDef, object: &Object) -> Option<Method> {
     let tool = scene.tool().geometry.method()?;
@@ -420,61 +432,6 @@ fn make(
             }
         }
     }
-}
-
-/// What objects are made of.
-struct Parts<'a> {
-    built: &'a BTreeMap<GeometryKey, Arc<Built>>,
-    solids: &'a BTreeMap<GeometryKey, Arc<Solid>>,
-    sampled: &'a SampledObjects<'a>,
-    points: &'a BTreeMap<ToolKey, Arc<PointShell>>,
-    /// With what is too fine for it.
-    tool_field: Option<(Arc<Field>, Option<String>)>,
-}
-
-impl Parts<'_> {
-    /// An object's shape: a solid where the tool's spheres ask it, points where it is sampled.
-    fn shape(&self, scene: &Scene, def: &GeometryDef, o: &Object, key: &GeometryKey) -> Option<ObjectShape> {
-        let field = &self.built.get(key)?.field;
-        if method(scene, def, o) == Some(Method::Ist)
-            && let Some(solid) = self.solids.get(key)
-        {
-            return Some(ObjectShape::Solid(solid.clone()));
-        }
-        let points = self.sampled.get(&o.meta.id).and_then(|(_, made_of)| ToolKey::of(made_of));
-        match (points.and_then(|key| self.points.get(&key)), &self.tool_field) {
-            (Some(points), Some((tool, thin))) if thin.is_none() || o.shell == Shell::Object => Some(
-                ObjectShape::Sampled(Arc::new(Sampled::new(points.clone(), tool.clone(), field.clone()))),
-            ),
-            _ => Some(ObjectShape::Field(field.clone())),
-        }
-    }
-}
-
-/// The snapshot's objects.
-fn assemble(scene: &Scene, parts: &Parts<'_>) -> Box<[SnapshotObject]> {
-    let mut objects: Vec<SnapshotObject> = scene
-        .objects()
-        .filter_map(|o| {
-            let def = scene.geometry(o.geometry)?;
-            let key = GeometryKey::of(&Want::of(def, o));
-            let built = parts.built.get(&key)?;
-            let m = scene.material(o.material)?.material;
-            Some(SnapshotObject {
-                id: o.meta.id,
-                incarnation: o.incarnation,
-                slot: o.slot,
-                motion: o.motion,
-                pose: o.pose,
-                shape: parts.shape(scene, def, o, &key)?,
-                material: Material { stiffness: m.stiffness * o.gain, damping: m.damping * o.gain, ..m },
-                bound_centre: built.centre,
-                bound_radius: built.radius,
-            })
-        })
-        .collect();
-    objects.sort_unstable_by_key(|o| o.slot);
-    objects.into_boxed_slice()
 }
 
 /// Progress of one geometry among several.

@@ -18,6 +18,7 @@ use crate::config::source::{Source, SourceError, Table};
 use crate::geometry::{Pose, Vec3};
 use nalgebra::{Quaternion, Translation3, UnitQuaternion};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Why a scene file was not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -94,8 +95,14 @@ impl SceneFile {
         let root = source.root();
         let mut out = Self::default();
         if let Some(t) = root.table("device")? {
-            out.device(&t)?;
+            out.device(&t, None)?;
             t.finish()?;
+        }
+        if let Some(all) = root.table("devices")? {
+            for (role, t) in all.named_tables()? {
+                out.device(&t, Some(role.into()))?;
+                t.finish()?;
+            }
         }
         if let Some(all) = root.table("materials")? {
             for (name, t) in all.named_tables()? {
@@ -131,6 +138,13 @@ impl SceneFile {
             out.push(&t, Edit::SetTool { tool });
             t.finish()?;
         }
+        if let Some(all) = root.table("tools")? {
+            for (role, t) in all.named_tables()? {
+                let tool = tool(&t)?;
+                out.push(&t, Edit::SetDeviceTool { device: role.into(), tool });
+                t.finish()?;
+            }
+        }
         root.finish()?;
         Ok(out)
     }
@@ -157,9 +171,14 @@ impl SceneFile {
         self.places.push(t.error_here(""));
     }
 
-    fn device(&mut self, t: &Table<'_>) -> Result<(), SourceError> {
+    /// Places every device, or that of one role.
+    fn device(&mut self, t: &Table<'_>, role: Option<Arc<str>>) -> Result<(), SourceError> {
         let (device_in_scene, workspace_scale) = (Some(pose(t)?), t.opt("workspace_scale")?);
-        self.push(t, Edit::SetMapping { device_in_scene, workspace_scale });
+        let edit = match role {
+            None => Edit::SetMapping { device_in_scene, workspace_scale },
+            Some(device) => Edit::SetDeviceMapping { device, device_in_scene, workspace_scale },
+        };
+        self.push(t, edit);
         Ok(())
     }
 

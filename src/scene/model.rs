@@ -6,6 +6,7 @@
 //! incarnation.
 
 mod apply;
+mod devices;
 mod edit;
 mod lookup;
 mod parts;
@@ -26,6 +27,7 @@ pub use crate::contact::{Friction, Material, Texture};
 
 use super::snapshot::{MAX_MOVING, MAX_OBJECTS};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Session number of what the daemon itself owns (scene files, configuration).
 pub const DAEMON: u64 = 0;
@@ -71,6 +73,9 @@ pub struct Scene {
     slots: Slots,
     tool: ToolDef,
     mapping: DeviceMapping,
+    /// Tools and places of single devices, by role; the others have the common ones.
+    tools: BTreeMap<Arc<str>, ToolDef>,
+    mappings: BTreeMap<Arc<str>, DeviceMapping>,
 }
 
 impl Default for Scene {
@@ -99,6 +104,8 @@ impl Scene {
             slots: Slots::default(),
             tool: ToolDef::default(),
             mapping: DeviceMapping::default(),
+            tools: BTreeMap::new(),
+            mappings: BTreeMap::new(),
         }
     }
 
@@ -147,12 +154,12 @@ impl Scene {
         self.materials.get(&id)
     }
 
-    /// The tool.
+    /// The tool of every device that has none of its own.
     pub fn tool(&self) -> &ToolDef {
         &self.tool
     }
 
-    /// How the device's space lies in the scene.
+    /// How the space of a device lies in the scene that has no place of its own.
     pub fn mapping(&self) -> &DeviceMapping {
         &self.mapping
     }
@@ -163,7 +170,7 @@ impl Scene {
         for g in self.geometries.values() {
             seen.insert(g.mesh.hash, g.mesh.bytes());
         }
-        if let Some(mesh) = self.tool.geometry.mesh() {
+        for mesh in self.tools.values().chain([&self.tool]).filter_map(|t| t.geometry.mesh()) {
             seen.insert(mesh.hash, mesh.bytes());
         }
         seen.values().sum()

@@ -5,7 +5,7 @@
 use hapticd::control::client::Client;
 use hapticd::device::simulated::probe::{Probe, Reading};
 use hapticd::geometry::shapes;
-use hapticd::protocol::messages::Status;
+use hapticd::protocol::messages::{DeviceStatus, Status};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -55,6 +55,17 @@ impl Daemon {
         let file = dir.path().join("hapticd.toml");
         // `[section]`s of the caller come first; what every test needs is merged in where they do not say.
         let mut text: toml::Table = toml::from_str(config).expect("the test's configuration");
+        // Of several devices each has a page of its own.
+        if let Some(several) = text.get_mut("device").and_then(toml::Value::as_array_mut) {
+            for device in several.iter_mut().filter_map(toml::Value::as_table_mut) {
+                let role = device.get("role").and_then(toml::Value::as_str).unwrap_or_default();
+                let page = dir.path().join(format!("probe-{role}")).display().to_string();
+                if device.get("driver").and_then(toml::Value::as_str) != Some("attached") {
+                    device.entry("probe").or_insert(page.into());
+                }
+            }
+        }
+        let several = text.get("device").is_some_and(toml::Value::is_array);
         let mut put = |section: &str, key: &str, value: toml::Value| {
             let s = text.entry(section).or_insert_with(|| toml::Table::new().into());
             let s = s.as_table_mut().expect("a section");
@@ -63,7 +74,9 @@ impl Daemon {
         let path = |name: &str| dir.path().join(name).display().to_string().into();
         put("control", "socket", path("s.sock"));
         put("control", "owners", toml::Value::Array(vec![]));
-        put("device", "probe", path("probe"));
+        if !several {
+            put("device", "probe", path("probe"));
+        }
         put("cache", "dir", path("cache"));
         put("recordings", "dir", path("rec"));
         // These tests share two CPUs with a compiler: being late is not what they are about.
@@ -163,6 +176,17 @@ impl Daemon {
     /// The plant's last accepted command, from outside the process.
     pub fn plant(&self) -> Reading {
         Probe::open(&self.dir.path().join("probe")).expect("a probe").read()
+    }
+
+    /// That of one of several devices.
+    pub fn plant_of(&self, role: &str) -> Reading {
+        Probe::open(&self.dir.path().join(format!("probe-{role}"))).expect("a probe").read()
+    }
+
+    /// What `status` says of one of several devices.
+    pub fn device(&self, role: &str) -> DeviceStatus {
+        let found = self.status().devices.into_iter().find(|d| d.role == role);
+        found.unwrap_or_else(|| panic!("no device {role}"))
     }
 
     /// Waits for the device to run.

@@ -80,7 +80,7 @@ fn child(mode: &str) -> ! {
     };
     let (mut handle, end) = channel(config);
     signals::install(-1).expect("installs");
-    signals::watch(handle.disarm_flag(), handle.counters());
+    signals::watch(0, handle.disarm_flag(), handle.counters());
     let cube = cube_tool(1000);
     handle.publish(scene(1, &cube, vec![object(1, floor(), Pose::identity(), 1000.0)])).expect("the first");
     let servo = signals::blocked(|| spawn(end, device, RtOptions::none())).expect("starts");

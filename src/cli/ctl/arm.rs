@@ -2,9 +2,10 @@
 
 use super::{Manner, show};
 use crate::cli::numbers::{positive, seconds};
+use crate::cli::out::word;
 use crate::cli::{exit, out};
 use crate::control::client::Client;
-use crate::protocol::messages::{EventNote, TelemetryNote};
+use crate::protocol::messages::{EventNote, Status, TelemetryNote};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use serde_json::json;
 use std::io::IsTerminal;
@@ -52,8 +53,11 @@ fn catch_signals() -> anyhow::Result<()> {
 pub(super) fn arm(mut client: Client, m: &Manner, method: &str, a: &ArmArgs) -> anyhow::Result<ExitCode> {
     // Before arming, so that no Ctrl-C falls between.
     catch_signals()?;
-    client.call("subscribe", json!({"rate_hz": a.rate}))?;
-    let answer = client.call(method, json!({}))?;
+    // One of several is named from here on, so that giving it back takes no other's force.
+    let named = Manner { json: m.json, keep: m.keep, device: device(&mut client, m)? };
+    let m = &named;
+    client.call("subscribe", m.of_device(json!({"rate_hz": a.rate})))?;
+    let answer = client.call(method, m.of_device(json!({})))?;
     show::answer(&answer, m.json)?;
     if !m.json {
         out::note("armed; Ctrl-C disarms");
@@ -64,7 +68,7 @@ pub(super) fn arm(mut client: Client, m: &Manner, method: &str, a: &ArmArgs) -> 
         out::note(format_args!("the force was lost: {why}; peak force {:.3} N", seen.peak));
         return Ok(exit::FAILED);
     }
-    client.call("disarm", json!({}))?;
+    client.call("disarm", m.of_device(json!({})))?;
     if !m.json {
         out::note(format_args!("disarmed; peak force {:.3} N", seen.peak));
     }
@@ -79,18 +83,28 @@ pub(super) fn watch(mut client: Client, m: &Manner, a: &WatchArgs) -> anyhow::Re
 
 /// As `watch`, on a session that goes on.
 pub(super) fn glance(client: &mut Client, m: &Manner, a: &WatchArgs) -> anyhow::Result<()> {
-    client.call("subscribe", json!({"rate_hz": a.rate}))?;
+    client.call("subscribe", m.of_device(json!({"rate_hz": a.rate})))?;
     // A service that has ended has nothing more to say.
     if follow(client, m, a.seconds, false)?.lost.is_none() {
-        client.call("subscribe", json!({"rate_hz": 0.0}))?;
+        client.call("subscribe", m.of_device(json!({"rate_hz": 0.0})))?;
     }
     Ok(())
 }
 
-/// True while the force is this session's.
-fn owns(client: &mut Client) -> anyhow::Result<bool> {
-    let status = client.call("status", json!({}))?;
-    Ok(status["owner"] == client.welcome().session)
+/// Role of the device that is meant; `None` where there is but one and none was named.
+fn device(client: &mut Client, m: &Manner) -> anyhow::Result<Option<String>> {
+    if m.device.is_some() {
+        return Ok(m.device.clone());
+    }
+    let status: Status = serde_json::from_value(client.call("status", json!({}))?)?;
+    Ok(status.devices.into_iter().next().map(|d| d.role))
+}
+
+/// True while the device's force is this session's.
+fn owns(client: &mut Client, m: &Manner) -> anyhow::Result<bool> {
+    let status: Status = serde_json::from_value(client.call("status", json!({}))?)?;
+    let one = status.devices.iter().find(|d| Some(&d.role) == m.device.as_ref());
+    Ok(one.map_or(status.owner, |d| d.owner) == client.welcome().session)
 }
 
 struct Seen {
@@ -113,7 +127,8 @@ fn follow(client: &mut Client, m: &Manner, seconds: Option<f64>, armed: bool) ->
                 if m.json {
                     out::json(&t, false)?;
                 } else {
-                    out::over(start, &format!("{}{end}", show::line(&t.state)))?;
+                    let role = t.device.map_or_else(String::new, |role| format!("{}: ", word(&role)));
+                    out::over(start, &format!("{role}{}{end}", show::line(&t.state)))?;
                 }
             }
             "event" => {
@@ -121,7 +136,8 @@ fn follow(client: &mut Client, m: &Manner, seconds: Option<f64>, armed: bool) ->
                 if m.json {
                     out::json(&e, false)?;
                 } else {
-                    out::note_over(start, format_args!("{}: {}", e.event, e.text));
+                    let role = e.device.as_ref().map_or_else(String::new, |role| format!("{}: ", word(role)));
+                    out::note_over(start, format_args!("{role}{}: {}", e.event, e.text));
                 }
                 if e.event == "shutdown" && !armed {
                     seen.lost = Some(e.text);
@@ -130,7 +146,9 @@ fn follow(client: &mut Client, m: &Manner, seconds: Option<f64>, armed: bool) ->
                 // A stopped motion stream takes away the force of what it moved, not the tool's.
                 let over = ["fault", "disarmed", "taken_over", "lease_lost", "shutdown"];
                 // A takeover disarms the owner before: that event comes to the new one, too.
-                let others = e.event == "disarmed" && owns(client)?;
+                let others = e.event == "disarmed" && owns(client, m)?;
+                // Nor is what befalls another device any loss.
+                let others = others || e.device.is_some() && e.device != m.device;
                 if armed && over.contains(&e.event.as_str()) && !others {
                     seen.lost = Some(e.text);
                     break;

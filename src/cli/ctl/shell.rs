@@ -14,6 +14,9 @@ struct Line {
     /// Print the answer as JSON
     #[arg(long, global = true)]
     json: bool,
+    /// Role of the device that is meant
+    #[arg(long, value_name = "ROLE", global = true)]
+    device: Option<String>,
     /// What to do
     #[command(subcommand)]
     command: Command,
@@ -41,11 +44,12 @@ pub(super) fn run(mut client: Client, json: bool) -> anyhow::Result<ExitCode> {
         }
         let done = words(line).and_then(|w| Ok(parse(w)?));
         let result = done.and_then(|l| {
-            let manner = Manner { json: json || l.json, keep: false };
+            let manner = Manner { json: json || l.json, keep: false, device: l.device };
+            manner.check(&l.command)?;
             match l.command {
                 Command::Shell => anyhow::bail!("a shell runs already"),
                 Command::Takeover(_) => {
-                    let answer = client.call("takeover", serde_json::json!({}))?;
+                    let answer = client.call("takeover", manner.of_device(serde_json::json!({})))?;
                     super::show::answer(&answer, manner.json)
                 }
                 command => execute(&mut client, &manner, command),

@@ -1,7 +1,7 @@
 //! Answers for people.
 
 use crate::cli::out::{self, word};
-use crate::protocol::messages::{Committed, SceneInfo, Status};
+use crate::protocol::messages::{Committed, DeviceStatus, SceneInfo, Status};
 use crate::protocol::telemetry::StateJson;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -51,26 +51,20 @@ fn readable(value: &Value) -> String {
 fn status(s: &Status) -> String {
     let mut o = String::new();
     let _ = writeln!(o, "hapticd {} up {:.0} s, generation {}", s.server, s.uptime_s, s.generation);
-    let device = if s.device.is_empty() { "no device yet" } else { &s.device };
-    let _ = writeln!(o, "device {device} ({})", word(&s.device_role));
-    if let Some(t) = &s.state {
-        let _ = writeln!(o, "{}", line(t));
-    }
-    match s.owner {
-        0 => o.push_str("nobody is armed\n"),
-        id => {
-            let _ = writeln!(o, "session {id} is armed");
-        }
-    }
-    let bad: Vec<_> = s.rt.iter().filter(|r| !r.ok).collect();
-    // Limits and real-time set-up are those of a servo.
-    if !s.device.is_empty() {
-        let l = &s.limits;
-        let _ = writeln!(o, "limits {} N, {} N·m, {} m/s", l.force, l.torque, l.velocity);
-        o.push_str(if bad.is_empty() { "real-time ok\n" } else { "real-time degraded\n" });
-    }
-    for r in bad {
-        let _ = writeln!(o, "  {}: {}; cure: {}", r.what, r.why, r.cure);
+    // The first one stands above the list of several, too.
+    let first = || DeviceStatus {
+        role: s.device_role.clone(),
+        device: s.device.clone(),
+        state: s.state.clone(),
+        owner: s.owner,
+        rt: s.rt.clone(),
+        limits: s.limits.clone(),
+        counters: Default::default(),
+    };
+    let several = s.devices.len() > 1;
+    match several {
+        true => s.devices.iter().for_each(|d| device(&mut o, d)),
+        false => device(&mut o, &first()),
     }
     for x in &s.sessions {
         let gone = if x.connected { "" } else { ", waits to be resumed" };
@@ -84,13 +78,44 @@ fn status(s: &Status) -> String {
             x.uid
         );
     }
-    for (name, n) in s.counters.iter().filter(|(_, n)| **n > 0) {
+    let of_device = |name: &String| s.devices.iter().any(|d| d.counters.contains_key(name));
+    for (name, n) in s.counters.iter().filter(|(name, n)| **n > 0 && !of_device(name)) {
         let _ = writeln!(o, "  {name} {n}");
+    }
+    for d in &s.devices {
+        for (name, n) in d.counters.iter().filter(|(_, n)| **n > 0) {
+            let _ = writeln!(o, "  {} {name} {n}", word(&d.role));
+        }
     }
     for w in &s.warnings {
         let _ = writeln!(o, "warning: {w}");
     }
     o
+}
+
+/// A device with its owner, limits and real-time set-up.
+fn device(o: &mut String, d: &DeviceStatus) {
+    let name = if d.device.is_empty() { "no device yet" } else { &d.device };
+    let _ = writeln!(o, "device {name} ({})", word(&d.role));
+    if let Some(t) = &d.state {
+        let _ = writeln!(o, "{}", line(t));
+    }
+    match d.owner {
+        0 => o.push_str("nobody is armed\n"),
+        id => {
+            let _ = writeln!(o, "session {id} is armed");
+        }
+    }
+    let bad: Vec<_> = d.rt.iter().filter(|r| !r.ok).collect();
+    // Limits and real-time set-up are those of a servo.
+    if !d.device.is_empty() {
+        let l = &d.limits;
+        let _ = writeln!(o, "limits {} N, {} N·m, {} m/s", l.force, l.torque, l.velocity);
+        o.push_str(if bad.is_empty() { "real-time ok\n" } else { "real-time degraded\n" });
+    }
+    for r in bad {
+        let _ = writeln!(o, "  {}: {}; cure: {}", r.what, r.why, r.cure);
+    }
 }
 
 fn scene(s: &SceneInfo) -> String {

@@ -4,10 +4,14 @@
 //! named a period, while it sends something within it) and while the tokio side is alive. Whatever of these stops,
 //! the servo ramps to zero by itself.
 
-use super::{Reply, State, Waiting, no_device, refusal};
+use super::Reply;
+use super::datagrams::Client;
+use super::unit::{Unit, Waiting, no_device, refusal};
+use crate::protocol::messages::EventNote;
 use crate::protocol::rpc::{RpcError, codes};
 use crate::servo::handle::{Refusal, ServoCommand, monotonic_ns};
 use crate::servo::record::ServoState;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -22,6 +26,8 @@ const RELEASE_NS: u64 = 1_000_000_000;
 
 /// A request to arm.
 pub struct Arm {
+    /// Which device.
+    pub device: usize,
     /// For whom.
     pub session: u64,
     /// Longest silence of the owner; `None` = the connection is the lease.
@@ -57,19 +63,19 @@ pub(super) struct Arming {
     in_flight: bool,
 }
 
-impl State {
+impl Unit {
     fn holder(&self) -> u64 {
         let counters = self.servo.as_ref().map(|s| s.counters());
         let servo = counters.map_or(0, |c| c.owner.load(Relaxed));
         if servo != 0 { servo } else { self.arming.owner.as_ref().map_or(0, |o| o.session) }
     }
 
-    pub(super) fn arm(&mut self, arm: Arm) {
+    pub(super) fn arm(&mut self, arm: Arm, sessions: &BTreeMap<u64, Client>) {
         let Some(servo) = &self.servo else {
             let _ = arm.reply.send(Err(no_device()));
             return;
         };
-        if !self.sessions.contains_key(&arm.session) {
+        if !sessions.contains_key(&arm.session) {
             let _ = arm.reply.send(Err(RpcError::new(codes::SHUTDOWN, "the session has ended")));
             return;
         }
@@ -90,9 +96,10 @@ impl State {
             return;
         }
         servo.disarm();
-        if let Some(outbox) = self.sessions.get(&holder).and_then(|c| c.session.outbox()) {
+        if let Some(outbox) = sessions.get(&holder).and_then(|c| c.session.outbox()) {
             let text = format!("session {} has taken the force over", arm.session);
-            outbox.note("event", &crate::protocol::messages::EventNote { event: "taken_over".into(), text });
+            let device = self.name.as_deref().map(str::to_owned);
+            outbox.note("event", &EventNote { event: "taken_over".into(), text, device });
         }
         self.arming.owner = None;
         self.arming.takeover = Some((arm, monotonic_ns() + RELEASE_NS));
@@ -103,10 +110,10 @@ impl State {
         self.arming.in_flight = self.command(command, Waiting::Arm(arm));
     }
 
-    pub(super) fn armed(&mut self, arm: Arm, result: Result<(), Refusal>) {
+    pub(super) fn armed(&mut self, arm: Arm, result: Result<(), Refusal>, sessions: &BTreeMap<u64, Client>) {
         self.arming.in_flight = false;
         // The client may have gone while the command was under way.
-        if result.is_ok() && !self.sessions.contains_key(&arm.session) {
+        if result.is_ok() && !sessions.contains_key(&arm.session) {
             if let Some(servo) = &self.servo {
                 servo.disarm();
             }
@@ -186,11 +193,12 @@ impl State {
             }
             self.arming.owner = None;
             self.shared.owner.store(0, Relaxed);
-            self.all.broadcast("lease_lost", &format!("session {session} has lost the force"));
+            let text = format!("session {session} has lost the force");
+            self.all.broadcast_of(self.name.as_deref(), "lease_lost", &text);
         }
     }
 
-    pub(super) fn keep_lease(&mut self, now: u64) {
+    pub(super) fn keep_lease(&mut self, sessions: &BTreeMap<u64, Client>, beat_ms: u64, now: u64) {
         self.finish_releases(now);
         self.finish_takeover(now);
         let Some(servo) = &mut self.servo else { return };
@@ -206,7 +214,7 @@ impl State {
             return;
         }
         let silent =
-            owner.lease.is_some_and(|l| self.sessions.get(&session).is_none_or(|c| c.session.silence() > l));
+            owner.lease.is_some_and(|l| sessions.get(&session).is_none_or(|c| c.session.silence() > l));
         if silent {
             self.lose_owner(session);
             return;
@@ -215,7 +223,7 @@ impl State {
             return;
         }
         // Whether this thread hangs or the tokio side does: the lease ends as soon.
-        let until_ns = self.shared.beat_ms.load(Relaxed) * 1_000_000 + LEASE_NS;
+        let until_ns = beat_ms * 1_000_000 + LEASE_NS;
         if let Ok(id) = servo.send(ServoCommand::Lease { until_ns }) {
             self.waiting.insert(id, Waiting::Nobody);
             self.arming.renewed_ns = now;

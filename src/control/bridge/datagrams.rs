@@ -56,17 +56,24 @@ impl Pace {
 pub(super) struct Client {
     pub(super) session: Arc<Session>,
     key: [u8; KEY],
-    pub(super) pace: Option<Pace>,
+    /// State streams by device.
+    pub(super) streams: Box<[StateStream]>,
     attach: Window,
     address: Option<SocketAddr>,
+}
+
+/// What a session is sent about one device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StateStream {
+    pub(super) pace: Option<Pace>,
     seq: u32,
     last_tick: Option<u64>,
 }
 
 impl Client {
-    pub(super) fn new(session: Arc<Session>) -> Self {
-        let key = session.key();
-        Self { session, key, pace: None, attach: Window::default(), address: None, seq: 0, last_tick: None }
+    pub(super) fn new(session: Arc<Session>, devices: usize) -> Self {
+        let (key, streams) = (session.key(), vec![StateStream::default(); devices].into());
+        Self { session, key, streams, attach: Window::default(), address: None }
     }
 }
 
@@ -138,19 +145,20 @@ impl State {
         }
     }
 
-    /// Sends the newest tick to every attached session whose datagram is due.
-    pub(super) fn send_states(&mut self, latest: &TickRecord, now: u64) {
-        let lost = self.shared.lost.load(Relaxed);
+    /// Sends the newest tick of a device to every attached session whose datagram is due.
+    pub(super) fn send_states(&mut self, device: usize, latest: &TickRecord, lost: u64, now: u64) {
         let mut out = [0; MAX_DATAGRAM];
         for client in self.sessions.values_mut() {
-            let (Some(to), Some(pace)) = (client.address, &mut client.pace) else { continue };
-            if client.last_tick == Some(latest.tick) || !pace.due(now) {
+            let Some(stream) = client.streams.get_mut(device) else { continue };
+            let (Some(to), Some(pace)) = (client.address, &mut stream.pace) else { continue };
+            if stream.last_tick == Some(latest.tick) || !pace.due(now) {
                 continue;
             }
-            client.last_tick = Some(latest.tick);
-            let sender = Sender { session: client.session.id, key: &client.key, stream: 0 };
-            let n = sender.state(client.seq, now, &names::to_state(latest, lost), &mut out);
-            client.seq = client.seq.wrapping_add(1);
+            stream.last_tick = Some(latest.tick);
+            // There are few devices.
+            let sender = Sender { session: client.session.id, key: &client.key, stream: device as u16 };
+            let n = sender.state(stream.seq, now, &names::to_state(latest, lost), &mut out);
+            stream.seq = stream.seq.wrapping_add(1);
             let counter = match self.udp.socket.send_to(&out[..n], to) {
                 Ok(_) => &self.shared.udp.sent,
                 Err(_) => &self.shared.udp.send_failed,
@@ -160,7 +168,8 @@ impl State {
     }
 
     pub(super) fn fastest_state(&self) -> Option<u64> {
-        self.sessions.values().filter_map(|c| c.address.and(c.pace.as_ref()).map(Pace::period_ns)).min()
+        let attached = self.sessions.values().filter(|c| c.address.is_some());
+        attached.flat_map(|c| c.streams.iter()).filter_map(|s| s.pace.as_ref()).map(Pace::period_ns).min()
     }
 }
 

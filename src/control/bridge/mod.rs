@@ -1,5 +1,5 @@
-//! The one thread that owns the servo's handle: publishes scenes and motion, sends commands, keeps the owner's
-//! lease alive, drains telemetry, serves datagrams.
+//! The one thread that owns the servos' handles: publishes scenes and motion, sends commands, keeps the owners'
+//! leases alive, drains telemetry, serves datagrams.
 //!
 //! Everything else asks it by messages. Each round of its loop does a bounded amount of work, so that no flood on
 //! one side starves another.
@@ -9,6 +9,7 @@ mod datagrams;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod unit;
 
 use super::cpu::Cpus;
 use super::motion::{MAX_STREAMS, MotionTable, Moving};
@@ -19,18 +20,19 @@ use super::udp::{Batch, UdpCounters};
 use crate::protocol::messages::{LimitsNow, MotionOpened};
 use crate::protocol::rpc::{RpcError, codes};
 use crate::scene::snapshot::Snapshot;
-use crate::servo::handle::{Flags, Refusal, ServoCommand, ServoHandle, monotonic_ns};
+use crate::servo::handle::{ServoCommand, ServoHandle, monotonic_ns};
 use crate::servo::record::TickRecord;
 use crossbeam::channel::{Receiver, Sender, bounded};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use unit::{Unit, Waiting};
 
 /// Requests that may wait.
 const QUEUE: usize = 4096;
@@ -46,12 +48,12 @@ pub type Reply<T> = oneshot::Sender<Result<T, RpcError>>;
 
 /// What the bridge is asked.
 pub enum Request {
-    /// A servo has started.
-    Attach(Box<ServoHandle>),
-    /// The servo ended; its handle is dropped.
-    Detach,
-    /// A new scene.
-    Publish(Box<Snapshot>, Vec<Moving>),
+    /// The servo of that device has started.
+    Attach(usize, Box<ServoHandle>),
+    /// The servo of that device ended; its handle is dropped.
+    Detach(usize),
+    /// A new scene: a snapshot for each device.
+    Publish(Vec<Snapshot>, Vec<Moving>),
     /// A session opened or was resumed.
     Open(Arc<Session>),
     /// A session's connection ended: its lease, streams and subscriptions end.
@@ -60,6 +62,8 @@ pub enum Request {
     Arm(arming::Arm),
     /// Take the force away. The session must own it unless `any`.
     Disarm {
+        /// Which device.
+        device: usize,
         /// Who asks.
         session: u64,
         /// May disarm others.
@@ -67,10 +71,12 @@ pub enum Request {
         /// Answer.
         reply: Reply<()>,
     },
-    /// Any other command.
-    Command(ServoCommand, Reply<()>),
+    /// Any other command to that device.
+    Command(usize, ServoCommand, Reply<()>),
     /// Lower the limits; what is `None` stays.
     Limits {
+        /// Which device.
+        device: usize,
         /// N.
         force: Option<f64>,
         /// N·m.
@@ -100,31 +106,45 @@ pub enum Request {
         /// Answer.
         reply: Reply<()>,
     },
-    /// State datagrams a second, 0 = none.
-    StateRate(u64, f64),
-    /// Telemetry notes a second on that outbox, 0 = none.
-    Subscribe(u64, Arc<Outbox>, f64),
-    /// Keep a copy of every record (for recordings); `None` ends it.
-    Tap(Option<Box<dyn FnMut(&TickRecord) + Send>>),
+    /// State datagrams a second about that device to a session, 0 = none.
+    StateRate(usize, u64, f64),
+    /// Telemetry notes a second about that device on that outbox of a session, 0 = none.
+    Subscribe(usize, u64, Arc<Outbox>, f64),
+    /// Keep a copy of every record of that device (for recordings); `None` ends it.
+    Tap(usize, Option<Box<dyn FnMut(&TickRecord) + Send>>),
     /// End the thread.
     Stop,
     /// Panic, to test what follows. Only sent by builds that allow it.
     Panic,
 }
 
+/// What others may read of one device at any time.
+#[derive(Debug, Default)]
+pub struct DeviceShared {
+    /// The newest record.
+    pub latest: Mutex<Option<TickRecord>>,
+    /// Records that its servo dropped because the ring was full.
+    pub lost: AtomicU64,
+    /// Session that holds its force.
+    pub owner: AtomicU64,
+}
+
+impl DeviceShared {
+    /// The newest record.
+    pub fn latest(&self) -> Option<TickRecord> {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// What others may read at any time.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// The newest record.
-    pub latest: Mutex<Option<TickRecord>>,
-    /// Records that the servo dropped because its ring was full.
-    pub lost: AtomicU64,
+    /// The devices, in the order of the configuration.
+    pub devices: Box<[Arc<DeviceShared>]>,
     /// Rounds of the bridge's loop.
     pub rounds: AtomicU64,
     /// Heart beats of the tokio side, ms on the monotonic clock.
     pub beat_ms: AtomicU64,
-    /// Session that holds the force.
-    pub owner: AtomicU64,
     /// Scenes published.
     pub published: AtomicU64,
     /// Datagram counters.
@@ -132,9 +152,14 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The newest record.
-    pub fn latest(&self) -> Option<TickRecord> {
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Of so many devices.
+    pub fn of(devices: usize) -> Self {
+        Self { devices: (0..devices).map(|_| Arc::default()).collect(), ..Self::default() }
+    }
+
+    /// Session that holds the force of that device, 0 = nobody.
+    pub fn owner(&self, device: usize) -> u64 {
+        self.devices.get(device).map_or(0, |d| d.owner.load(Relaxed))
     }
 
     /// The tokio side is alive.
@@ -165,11 +190,40 @@ impl Bridge {
     /// # Errors
     /// The bridge's answer, or that there is none.
     pub async fn ask<T>(&self, make: impl FnOnce(Reply<T>) -> Request) -> Result<T, RpcError> {
+        self.begin(make)?.end().await
+    }
+
+    /// Takes the force away that a session holds, of whichever device.
+    pub fn let_go(&self, session: u64) {
+        for device in 0..self.shared.devices.len() {
+            let (reply, _) = oneshot::channel();
+            self.send(Request::Disarm { device, session, any: false, reply });
+        }
+    }
+
+    /// Sends a request that carries a reply, which is waited for later.
+    ///
+    /// # Errors
+    /// When too many requests wait.
+    pub fn begin<T>(&self, make: impl FnOnce(Reply<T>) -> Request) -> Result<Asked<T>, RpcError> {
         let (reply, answer) = oneshot::channel();
         if !self.send(make(reply)) {
             return Err(RpcError::new(codes::LIMIT, "too many requests are waiting; try again"));
         }
-        match tokio::time::timeout(Duration::from_secs(5), answer).await {
+        Ok(Asked(answer))
+    }
+}
+
+/// A request on its way.
+pub struct Asked<T>(oneshot::Receiver<Result<T, RpcError>>);
+
+impl<T> Asked<T> {
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// The bridge's answer, or that there is none.
+    pub async fn end(self) -> Result<T, RpcError> {
+        match tokio::time::timeout(Duration::from_secs(5), self.0).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(RpcError::new(codes::SHUTDOWN, "the daemon is shutting down")),
             Err(_) => Err(RpcError::new(codes::INTERNAL, "the servo did not answer within 5 s")),
@@ -178,9 +232,9 @@ impl Bridge {
 }
 
 impl Publish for Bridge {
-    fn publish(&self, snapshot: Box<Snapshot>, moving: Vec<Moving>) {
+    fn publish(&self, snapshots: Vec<Snapshot>, moving: Vec<Moving>) {
         // A scene must not be lost: wait for room (the bridge empties its queue every 2 ms).
-        let _ = self.queue.send(Request::Publish(snapshot, moving));
+        let _ = self.queue.send(Request::Publish(snapshots, moving));
         let _ = self.wake.write(1);
     }
 }
@@ -195,8 +249,10 @@ pub struct BridgeOptions {
     pub cpus: Cpus,
     /// Records before a fault that a dump shows; 0 = no dumps.
     pub flight: usize,
-    /// Called with the records before a fault.
-    pub dump: Box<dyn FnMut(Vec<TickRecord>, &'static str) + Send>,
+    /// Roles of the devices, in the order of the configuration.
+    pub roles: Vec<String>,
+    /// Called with the device and the records before a fault.
+    pub dump: Arc<dyn Fn(usize, Vec<TickRecord>, &'static str) + Send + Sync>,
 }
 
 /// Starts the thread.
@@ -206,7 +262,7 @@ pub struct BridgeOptions {
 pub fn spawn(options: BridgeOptions) -> std::io::Result<(Bridge, std::thread::JoinHandle<()>)> {
     let (queue, requests) = bounded(QUEUE);
     let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(Shared::of(options.roles.len()));
     shared.beat();
     let bridge = Bridge { queue, wake: wake.clone(), shared: shared.clone() };
     let thread = std::thread::Builder::new().name("bridge".into()).spawn(move || {
@@ -216,29 +272,14 @@ pub fn spawn(options: BridgeOptions) -> std::io::Result<(Bridge, std::thread::Jo
     Ok((bridge, thread))
 }
 
-/// What happens when a command's answer arrives.
-enum Waiting {
-    Plain(Reply<()>),
-    Arm(arming::Arm),
-    /// Whose force goes.
-    Disarm(u64, Reply<()>),
-    Limits([f64; 3], Reply<LimitsNow>),
-    Nobody,
-}
-
 struct State {
-    servo: Option<Box<ServoHandle>>,
-    flags: Option<Flags>,
-    /// A scene that came while there was no servo.
-    unseen: Option<Box<Snapshot>>,
+    units: Vec<Unit>,
     generation: u64,
     motion: MotionTable,
-    waiting: HashMap<u64, Waiting>,
-    arming: arming::Arming,
-    limits: [f64; 3],
     sessions: BTreeMap<u64, datagrams::Client>,
     udp: datagrams::Udp,
-    telemetry: telemetry::Telemetry,
+    /// Period of the fastest state stream, ns.
+    fastest_ns: u64,
     shared: Arc<Shared>,
     all: Arc<Sessions>,
     requests: Receiver<Request>,
@@ -246,18 +287,21 @@ struct State {
 
 impl State {
     fn new(o: BridgeOptions, shared: Arc<Shared>, requests: Receiver<Request>) -> Self {
+        let several = o.roles.len() > 1;
+        let units = o.roles.iter().zip(&shared.devices).enumerate().map(|(device, (role, own))| {
+            let dump = o.dump.clone();
+            let dump = Box::new(move |records, fault| dump(device, records, fault));
+            let name = several.then(|| role.as_str().into());
+            let telemetry = telemetry::Telemetry::new(name.clone(), o.flight, dump);
+            Unit::new(name, telemetry, own.clone(), o.sessions.clone())
+        });
         Self {
-            servo: None,
-            flags: None,
-            unseen: None,
+            units: units.collect(),
             generation: 0,
             motion: MotionTable::default(),
-            waiting: HashMap::new(),
-            arming: arming::Arming::default(),
-            limits: [0.0; 3],
             sessions: BTreeMap::new(),
             udp: datagrams::Udp { socket: o.socket, batch: Batch::default() },
-            telemetry: telemetry::Telemetry::new(o.flight, o.dump),
+            fastest_ns: u64::MAX,
             shared,
             all: o.sessions,
             requests,
@@ -277,21 +321,39 @@ impl State {
             self.receive_datagrams();
             let now = monotonic_ns();
             self.answer();
-            self.keep_lease(now);
+            self.keep_leases(now);
             for lapse in self.motion.lapsed(now) {
                 let text = lapse.to_string();
                 tracing::info!(event = "motion_stopped", "{text}");
                 self.all.broadcast("motion_stopped", &text);
             }
-            if let Some(servo) = &mut self.servo {
-                if let Some(frame) = self.motion.frame() {
-                    servo.publish_motion(frame);
-                }
-                servo.reclaim();
-            }
+            self.publish_motion();
             self.drain(now);
             self.shared.rounds.fetch_add(1, Relaxed);
         }
+    }
+
+    /// Hands every servo the poses that have come, and frees what they have replaced.
+    fn publish_motion(&mut self) {
+        let mut servos = self.units.iter_mut().filter_map(|u| u.servo.as_mut());
+        if let Some(frame) = self.motion.frame()
+            && let Some(first) = servos.next()
+        {
+            servos.for_each(|servo| servo.publish_motion(frame.clone()));
+            first.publish_motion(frame);
+        }
+        self.units.iter_mut().filter_map(|u| u.servo.as_mut()).for_each(|servo| {
+            servo.reclaim();
+        });
+    }
+
+    fn keep_leases(&mut self, now: u64) {
+        let beat_ms = self.shared.beat_ms.load(Relaxed);
+        self.units.iter_mut().for_each(|u| u.keep_lease(&self.sessions, beat_ms, now));
+    }
+
+    fn answer(&mut self) {
+        self.units.iter_mut().for_each(|u| u.answer(&self.sessions, self.generation));
     }
 
     fn wait(&self, wake: &EventFd) {
@@ -299,38 +361,39 @@ impl State {
             PollFd::new(wake.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.udp.socket.as_fd(), PollFlags::POLLIN),
         ];
-        let timeout = PollTimeout::try_from(self.telemetry.patience(ROUND)).unwrap_or(PollTimeout::ZERO);
+        let timeout =
+            PollTimeout::try_from(telemetry::patience(ROUND, self.fastest_ns)).unwrap_or(PollTimeout::ZERO);
         let _ = poll(&mut fds, timeout);
         let _ = wake.read();
     }
 
     fn handle(&mut self, request: Request) {
         match request {
-            Request::Attach(handle) => self.attach(handle),
-            Request::Detach => {
-                self.servo = None;
-                self.flags = None;
-                self.release_all();
-                self.arming = arming::Arming::default();
-                self.waiting.clear();
-                self.shared.owner.store(0, Relaxed);
-            }
-            Request::Publish(snapshot, moving) => self.publish(snapshot, &moving),
+            Request::Attach(device, handle) => self.attach(device, handle),
+            Request::Detach(device) => self.unit(device, Unit::detach),
+            Request::Publish(snapshots, moving) => self.publish(snapshots, &moving),
             Request::Open(session) => {
                 // Streams, subscriptions and the force belonged to the connection before.
                 self.close(session.id);
-                self.sessions.insert(session.id, datagrams::Client::new(session));
+                let client = datagrams::Client::new(session, self.units.len());
+                self.sessions.insert(client.session.id, client);
             }
             Request::Close(id) => self.close(id),
-            Request::Arm(arm) => self.arm(arm),
-            Request::Disarm { session, any, reply } => self.disarm(session, any, reply),
-            Request::Command(command, reply) => drop(self.command(command, Waiting::Plain(reply))),
-            Request::Limits { force, torque, velocity, reply } => {
-                let [f, t, v] = self.limits;
-                let lower = |now: f64, wanted: Option<f64>| wanted.map_or(now, |w| w.min(now));
-                let new = [lower(f, force), lower(t, torque), lower(v, velocity)];
-                let command = ServoCommand::Limits { force: new[0], torque: new[1], velocity: new[2] };
-                self.command(command, Waiting::Limits(new, reply));
+            Request::Arm(arm) => {
+                if let Some(unit) = self.units.get_mut(arm.device) {
+                    unit.arm(arm, &self.sessions);
+                }
+            }
+            Request::Disarm { device, session, any, reply } => {
+                self.unit(device, |unit| unit.disarm(session, any, reply));
+            }
+            Request::Command(device, command, reply) => {
+                self.unit(device, |unit| {
+                    unit.command(command, Waiting::Plain(reply));
+                });
+            }
+            Request::Limits { device, force, torque, velocity, reply } => {
+                self.unit(device, |unit| unit.lower([force, torque, velocity], reply));
             }
             Request::Motion { session, delay_ns, lease_ns, reply } => {
                 let opened = self.motion.open(session, delay_ns, lease_ns, monotonic_ns()).map(|stream| {
@@ -355,130 +418,52 @@ impl State {
                 };
                 let _ = reply.send(known.then_some(()).ok_or_else(unknown));
             }
-            Request::StateRate(id, rate) => {
-                if let Some(c) = self.sessions.get_mut(&id) {
-                    c.pace = datagrams::Pace::new(rate);
+            Request::StateRate(device, id, rate) => {
+                if let Some(s) = self.sessions.get_mut(&id).and_then(|c| c.streams.get_mut(device)) {
+                    s.pace = datagrams::Pace::new(rate);
                 }
             }
-            Request::Subscribe(id, outbox, rate) => self.telemetry.subscribe(id, outbox, rate),
-            Request::Tap(tap) => {
+            Request::Subscribe(device, id, outbox, rate) => {
+                self.unit(device, |unit| unit.telemetry.subscribe(id, outbox, rate));
+            }
+            Request::Tap(device, tap) => {
                 // What happened before the request belongs to the tap that ends.
                 self.drain(monotonic_ns());
-                self.telemetry.tap = tap;
+                self.unit(device, |unit| unit.telemetry.tap = tap);
             }
             Request::Panic => panic!("asked to panic"),
             Request::Stop => {}
         }
     }
 
-    fn attach(&mut self, mut handle: Box<ServoHandle>) {
-        let c = handle.config();
-        self.limits = [c.max_force, c.max_torque, c.max_velocity];
-        self.flags = Some(handle.disarm_flag());
-        if let Some(snapshot) = self.unseen.take() {
-            // The servo is new, so any generation is newer than its last.
-            let _ = handle.publish(snapshot);
+    /// The device of that number; a request about another is dropped, and whoever waits for it is told so.
+    fn unit(&mut self, device: usize, act: impl FnOnce(&mut Unit)) {
+        if let Some(unit) = self.units.get_mut(device) {
+            act(unit);
         }
-        self.servo = Some(handle);
     }
 
-    fn publish(&mut self, snapshot: Box<Snapshot>, moving: &[Moving]) {
-        self.generation = snapshot.generation;
+    fn attach(&mut self, device: usize, handle: Box<ServoHandle>) {
+        self.unit(device, |unit| unit.attach(handle));
+        // It has seen no pose yet.
+        self.motion.again();
+    }
+
+    fn publish(&mut self, snapshots: Vec<Snapshot>, moving: &[Moving]) {
+        self.generation = snapshots.first().map_or(self.generation, |s| s.generation);
         self.motion.set_objects(moving);
         self.shared.published.fetch_add(1, Relaxed);
-        match &mut self.servo {
-            // The scene service publishes under its lock, so generations rise.
-            Some(servo) => {
-                let _ = servo.publish(snapshot);
-            }
-            None => self.unseen = Some(snapshot),
+        for (unit, snapshot) in self.units.iter_mut().zip(snapshots) {
+            unit.publish(Box::new(snapshot));
         }
     }
 
     fn close(&mut self, id: u64) {
         self.sessions.remove(&id);
         self.motion.close(id, monotonic_ns());
-        self.telemetry.unsubscribe(id);
-        self.lose_owner(id);
-    }
-
-    /// Sends a command; false, and the answer is given, when it cannot be sent.
-    fn command(&mut self, command: ServoCommand, waiting: Waiting) -> bool {
-        let Some(servo) = &mut self.servo else {
-            waiting.refuse(no_device());
-            return false;
-        };
-        match servo.send(command) {
-            Ok(id) => {
-                self.waiting.insert(id, waiting);
-                true
-            }
-            Err(full) => {
-                waiting.refuse(RpcError::new(codes::LIMIT, full.to_string()));
-                false
-            }
+        for unit in &mut self.units {
+            unit.telemetry.unsubscribe(id);
+            unit.lose_owner(id);
         }
     }
-
-    /// Hands the servo's answers to those who wait.
-    fn answer(&mut self) {
-        let Some(servo) = &mut self.servo else { return };
-        let acks: Vec<_> = servo.acks().collect();
-        for ack in acks {
-            let Some(waiting) = self.waiting.remove(&ack.id) else { continue };
-            match (waiting, ack.result) {
-                (Waiting::Arm(arm), result) => self.armed(arm, result),
-                (Waiting::Disarm(session, reply), Ok(())) => self.releasing(session, reply),
-                (Waiting::Limits(new, reply), Ok(())) => {
-                    self.limits = new;
-                    let [force, torque, velocity] = new;
-                    let _ =
-                        reply.send(Ok(LimitsNow { force, torque, velocity, generation: self.generation }));
-                }
-                (Waiting::Plain(reply), Ok(())) => {
-                    let _ = reply.send(Ok(()));
-                }
-                (other, Err(why)) => other.refuse(refusal(why)),
-                (Waiting::Nobody, Ok(())) => {}
-            }
-        }
-    }
-}
-
-impl Waiting {
-    fn refuse(self, e: RpcError) {
-        match self {
-            Self::Plain(reply) | Self::Disarm(_, reply) => drop(reply.send(Err(e))),
-            Self::Arm(arm) => drop(arm.reply.send(Err(e))),
-            Self::Limits(_, reply) => drop(reply.send(Err(e))),
-            Self::Nobody => {}
-        }
-    }
-}
-
-fn no_device() -> RpcError {
-    RpcError::new(codes::SERVO, "no device is open; see `status`, and `hapticd devices` for what is known")
-}
-
-fn refusal(why: Refusal) -> RpcError {
-    let text = match why {
-        Refusal::NotReady => "the device is absent, booting or not calibrated",
-        Refusal::InFault => "a fault is latched; see `status` for which, then clear_fault",
-        Refusal::Degraded => {
-            "real-time set-up is degraded and servo.require_rt is on; `hapticd doctor` names what is missing and \
-             the cure"
-        }
-        Refusal::Disarmed => "the force was taken away meanwhile; arm again",
-        Refusal::Owned => "another session is armed; `takeover` takes the force from it",
-        Refusal::NoFault => "there is no latched fault, or its cause persists",
-        Refusal::Invalid => "a number is not finite or out of range",
-        Refusal::Stopping => "the daemon is shutting down",
-    };
-    let code = match why {
-        Refusal::Owned => codes::NOT_OWNER,
-        Refusal::Invalid => codes::INVALID_PARAMS,
-        Refusal::Stopping => codes::SHUTDOWN,
-        _ => codes::SERVO,
-    };
-    RpcError::new(code, text)
 }

@@ -4,6 +4,7 @@ use super::super::names;
 use super::super::outbox::Outbox;
 use super::State;
 use super::datagrams::Pace;
+use super::unit::Unit;
 use crate::servo::record::{FLAG_CONTACT_BEGIN, FLAG_CONTACT_END, Fault, ServoState, TickRecord, ZeroReason};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,26 +22,27 @@ struct Subscriber {
 type Dump = Box<dyn FnMut(Vec<TickRecord>, &'static str) + Send>;
 
 pub(super) struct Telemetry {
+    /// Role of the device; `None` where the daemon has but one.
+    name: Option<Arc<str>>,
     subscribers: BTreeMap<u64, Subscriber>,
     pub(super) tap: Option<Box<dyn FnMut(&TickRecord) + Send>>,
     /// The last records, for a dump after a fault.
     flight: VecDeque<TickRecord>,
     capacity: usize,
     dump: Dump,
-    last: Option<TickRecord>,
-    fastest_ns: u64,
+    pub(super) last: Option<TickRecord>,
 }
 
 impl Telemetry {
-    pub(super) fn new(capacity: usize, dump: Dump) -> Self {
+    pub(super) fn new(name: Option<Arc<str>>, capacity: usize, dump: Dump) -> Self {
         Self {
+            name,
             subscribers: BTreeMap::new(),
             tap: None,
             flight: VecDeque::with_capacity(capacity),
             capacity,
             dump,
             last: None,
-            fastest_ns: u64::MAX,
         }
     }
 
@@ -58,10 +60,10 @@ impl Telemetry {
         self.subscribers.remove(&id);
     }
 
-    /// How long the loop may sleep: no longer than the fastest stream waits.
-    pub(super) fn patience(&self, longest: Duration) -> Duration {
-        // poll counts whole milliseconds; a stream of 1 kHz needs every one.
-        longest.min(Duration::from_nanos(self.fastest_ns)).max(Duration::from_millis(1))
+    /// The servo is gone: its next record will be another's. True when it was armed.
+    pub(super) fn forget(&mut self) -> bool {
+        let last = self.last.take();
+        last.is_some_and(|r| matches!(r.state, ServoState::Armed | ServoState::Rendering))
     }
 
     pub(super) fn take(&mut self, r: &TickRecord, changes: &mut Vec<(&'static str, String)>) {
@@ -120,13 +122,24 @@ impl Telemetry {
             0 => format!("at tick {tick}"),
             id => format!("object {id} at tick {tick}"),
         };
-        let note = crate::protocol::messages::EventNote { event: event.into(), text };
+        let note = crate::protocol::messages::EventNote {
+            event: event.into(),
+            text,
+            device: self.name.as_deref().map(str::to_owned),
+        };
         self.subscribers.values().for_each(|s| s.outbox.note("event", &note));
     }
 }
 
-impl State {
-    pub(super) fn drain(&mut self, now: u64) {
+/// How long the loop may sleep: no longer than the fastest stream waits.
+pub(super) fn patience(longest: Duration, fastest_ns: u64) -> Duration {
+    // poll counts whole milliseconds; a stream of 1 kHz needs every one.
+    longest.min(Duration::from_nanos(fastest_ns)).max(Duration::from_millis(1))
+}
+
+impl Unit {
+    /// Takes the servo's records to everybody who asked for them.
+    fn drain(&mut self, now: u64) {
         let Some(servo) = &mut self.servo else { return };
         let mut changes = Vec::new();
         let telemetry = &mut self.telemetry;
@@ -135,8 +148,11 @@ impl State {
             self.shared.lost.fetch_add(lost, Relaxed);
         }
         for (event, text) in changes {
-            tracing::info!(event, "{text}");
-            self.all.broadcast(event, &text);
+            match &self.name {
+                Some(device) => tracing::info!(event, %device, "{text}"),
+                None => tracing::info!(event, "{text}"),
+            }
+            self.all.broadcast_of(self.name.as_deref(), event, &text);
         }
         if n > 0 {
             *self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner) = self.telemetry.last;
@@ -145,10 +161,23 @@ impl State {
         for s in self.telemetry.subscribers.values_mut() {
             if s.last_tick != Some(latest.tick) && s.pace.due(now) {
                 s.last_tick = Some(latest.tick);
-                s.outbox.telemetry(names::to_json(&latest), std::mem::take(&mut s.peak));
+                let peak = std::mem::take(&mut s.peak);
+                s.outbox.telemetry_of(self.name.clone(), names::to_json(&latest), peak);
             }
         }
-        self.send_states(&latest, now);
-        self.telemetry.fastest_ns = self.fastest_state().unwrap_or(u64::MAX);
+    }
+}
+
+impl State {
+    pub(super) fn drain(&mut self, now: u64) {
+        for device in 0..self.units.len() {
+            let Some(unit) = self.units.get_mut(device) else { continue };
+            unit.drain(now);
+            let (latest, lost) = (unit.telemetry.last, unit.shared.lost.load(Relaxed));
+            if let Some(latest) = latest.filter(|_| unit.servo.is_some()) {
+                self.send_states(device, &latest, lost, now);
+            }
+        }
+        self.fastest_ns = self.fastest_state().unwrap_or(u64::MAX);
     }
 }

@@ -12,7 +12,8 @@ fn bridge() -> (Bridge, Arc<Sessions>, std::thread::JoinHandle<()>) {
         sessions: sessions.clone(),
         cpus: Cpus::split(Core::Auto).unwrap(),
         flight: 0,
-        dump: Box::new(|_, _| ()),
+        roles: vec!["main".into()],
+        dump: Arc::new(|_, _, _| ()),
     })
     .unwrap();
     (bridge, sessions, thread)
@@ -27,7 +28,7 @@ fn session(sessions: &Sessions) -> Arc<Session> {
 
 #[tokio::test]
 async fn a_contact_that_ends_names_the_object_that_was_touched() {
-    let mut telemetry = telemetry::Telemetry::new(0, Box::new(|_, _| ()));
+    let mut telemetry = telemetry::Telemetry::new(None, 0, Box::new(|_, _| ()));
     let outbox = Arc::new(Outbox::default());
     telemetry.subscribe(1, outbox.clone(), 1.0);
     let record =
@@ -52,14 +53,15 @@ struct Stalling {
 impl Stalling {
     fn new() -> Self {
         let sessions = Arc::new(Sessions::default());
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared::of(1));
         let (_, requests) = bounded(1);
         let options = BridgeOptions {
             socket: super::super::udp::open(0).unwrap(),
             sessions: sessions.clone(),
             cpus: Cpus::split(Core::Auto).unwrap(),
             flight: 0,
-            dump: Box::new(|_, _| ()),
+            roles: vec!["main".into()],
+            dump: Arc::new(|_, _, _| ()),
         };
         let mut state = State::new(options, shared, requests);
         let device = crate::device::registry::Registry::builtin();
@@ -69,12 +71,18 @@ impl Stalling {
             ServoConfig { lease: crate::config::Config::default().control.lease_s, ..Default::default() };
         let (handle, end) = channel(config);
         let mut servo = crate::servo::run::VirtualServo::new(end, device);
-        state.attach(Box::new(handle));
+        state.attach(0, Box::new(handle));
         let session = session(&sessions);
-        state.sessions.insert(session.id, datagrams::Client::new(session.clone()));
+        state.sessions.insert(session.id, datagrams::Client::new(session.clone(), 1));
         servo.step();
         let (reply, _) = oneshot::channel();
-        state.arm(arming::Arm { session: session.id, lease: None, takeover: false, reply });
+        state.handle(Request::Arm(arming::Arm {
+            device: 0,
+            session: session.id,
+            lease: None,
+            takeover: false,
+            reply,
+        }));
         let mut s = Self { state, servo, session };
         s.live(10, true);
         assert_eq!(s.owner(), s.session.id);
@@ -82,7 +90,7 @@ impl Stalling {
     }
 
     fn owner(&self) -> u64 {
-        self.state.servo.as_ref().unwrap().counters().owner.load(Relaxed)
+        self.state.units[0].servo.as_ref().unwrap().counters().owner.load(Relaxed)
     }
 
     /// Lets `ms` go by: the servo ticks, and the bridge makes its rounds or stands still; the tokio side beats with it.
@@ -93,7 +101,7 @@ impl Stalling {
             if bridge {
                 self.state.shared.beat_ms.store(now / 1_000_000, Relaxed);
                 self.state.answer();
-                self.state.keep_lease(now);
+                self.state.keep_leases(now);
                 self.state.drain(now);
             }
         }
@@ -116,12 +124,12 @@ async fn a_late_renewal_does_not_take_the_force_from_a_living_owner() {
         assert_eq!(s.owner(), s.session.id, "stall {round}");
     }
     s.live(100, true);
-    assert_eq!((s.owner(), s.state.shared.owner.load(Relaxed)), (s.session.id, s.session.id));
+    assert_eq!((s.owner(), s.state.shared.owner(0)), (s.session.id, s.session.id));
     // A control plane that is dead for good.
     s.live(1200, false);
     assert_eq!(s.owner(), 0);
     s.live(1, true);
-    assert_eq!(s.state.shared.owner.load(Relaxed), 0);
+    assert_eq!(s.state.shared.owner(0), 0);
 }
 
 fn code<T: std::fmt::Debug>(r: Result<T, RpcError>) -> i32 {
@@ -133,13 +141,14 @@ async fn without_a_device_requests_are_refused_and_disarming_is_fine() {
     let (bridge, sessions, thread) = bridge();
     let s = session(&sessions);
     bridge.send(Request::Open(s.clone()));
-    let arm = |reply| Request::Arm(arming::Arm { session: s.id, lease: None, takeover: false, reply });
+    let arm =
+        |reply| Request::Arm(arming::Arm { device: 0, session: s.id, lease: None, takeover: false, reply });
     assert_eq!(code(bridge.ask(arm).await), codes::SERVO);
-    assert_eq!(code(bridge.ask(|r| Request::Command(ServoCommand::ClearFault, r)).await), codes::SERVO);
-    bridge.ask(|reply| Request::Disarm { session: s.id, any: false, reply }).await.unwrap();
+    assert_eq!(code(bridge.ask(|r| Request::Command(0, ServoCommand::ClearFault, r)).await), codes::SERVO);
+    bridge.ask(|reply| Request::Disarm { device: 0, session: s.id, any: false, reply }).await.unwrap();
     bridge.send(Request::Stop);
     thread.join().unwrap();
-    assert_eq!(code(bridge.ask(|r| Request::Command(ServoCommand::ClearFault, r)).await), codes::LIMIT);
+    assert_eq!(code(bridge.ask(|r| Request::Command(0, ServoCommand::ClearFault, r)).await), codes::LIMIT);
 }
 
 #[tokio::test]

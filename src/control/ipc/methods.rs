@@ -5,8 +5,8 @@ use crate::config::source::number;
 use crate::control::bridge::{Request, arming};
 use crate::control::motion;
 use crate::protocol::messages::{
-    Arm, Cancel, Clutch, Done, Limits, MotionClose, MotionOpen, Recentre, Record, Role, StateStream,
-    Subscribe,
+    Arm, Cancel, Clutch, Done, Limits, MotionClose, MotionOpen, OfDevice, Recentre, Record, Role,
+    StateStream, Subscribe,
 };
 use crate::protocol::rpc::{RpcError, arguments as args, codes, shown};
 use crate::servo::handle::{ServoCommand, motion_delay_ns};
@@ -42,10 +42,15 @@ impl Connection {
         need(self.session.role(), Role::Owner, method)
     }
 
-    /// Owners act on the servo only while they hold the force, or nobody does; admins always.
-    fn holds_or_free(&self, method: &str) -> Result<(), RpcError> {
+    /// The device that a request means.
+    fn device(&self, role: Option<&String>) -> Result<usize, RpcError> {
+        self.server.board.find(role.map(String::as_str))
+    }
+
+    /// Owners act on a servo only while they hold its force, or nobody does; admins always.
+    fn holds_or_free(&self, method: &str, device: usize) -> Result<(), RpcError> {
         self.owner(method)?;
-        let holder = self.server.bridge.shared.owner.load(std::sync::atomic::Ordering::Relaxed);
+        let holder = self.server.bridge.shared.owner(device);
         if holder == 0 || holder == self.session.id || self.session.role() == Role::Admin {
             return Ok(());
         }
@@ -53,8 +58,8 @@ impl Connection {
         Err(RpcError::new(codes::NOT_OWNER, text))
     }
 
-    async fn command(&self, command: ServoCommand) -> Result<Value, RpcError> {
-        self.server.bridge.ask(|reply| Request::Command(command, reply)).await?;
+    async fn command(&self, device: usize, command: ServoCommand) -> Result<Value, RpcError> {
+        self.server.bridge.ask(|reply| Request::Command(device, command, reply)).await?;
         Ok(self.done())
     }
 
@@ -72,43 +77,42 @@ impl Connection {
                 Ok(value(&server.scene.info()))
             }
             "arm" | "takeover" => self.arm(method, args(params)?).await,
-            "disarm" => {
-                args::<Nothing>(params)?;
-                self.owner(method)?;
-                let any = self.session.role() == Role::Admin;
-                let session = self.session.id;
-                server.bridge.ask(|reply| Request::Disarm { session, any, reply }).await?;
-                Ok(self.done())
-            }
+            "disarm" => self.disarm(args(params)?).await,
             "clear_fault" => {
-                args::<Nothing>(params)?;
-                self.holds_or_free(method)?;
-                self.command(ServoCommand::ClearFault).await
+                let c: OfDevice = args(params)?;
+                let device = self.device(c.device.as_ref())?;
+                self.holds_or_free(method, device)?;
+                self.command(device, ServoCommand::ClearFault).await
             }
             "limits" => self.limits(args(params)?).await,
             "clutch" => {
                 let c: Clutch = args(params)?;
-                self.holds_or_free(method)?;
-                self.command(ServoCommand::Clutch { held: c.held }).await
+                let device = self.device(c.device.as_ref())?;
+                self.holds_or_free(method, device)?;
+                self.command(device, ServoCommand::Clutch { held: c.held }).await
             }
             "recentre" => {
                 let r: Recentre = args(params)?;
-                self.holds_or_free(method)?;
+                let device = self.device(r.device.as_ref())?;
+                self.holds_or_free(method, device)?;
                 for (i, x) in r.to.iter().enumerate() {
                     within(&format!("to[{i}]"), *x, -1000.0, 1000.0, "m")?;
                 }
-                self.command(ServoCommand::Recentre { to: r.to }).await
+                self.command(device, ServoCommand::Recentre { to: r.to }).await
             }
             "subscribe" => {
                 let s: Subscribe = args(params)?;
                 let rate = within("rate_hz", s.rate_hz, 0.0, MAX_SUBSCRIPTION, "Hz (0 = off)")?;
-                server.bridge.send(Request::Subscribe(self.session.id, self.outbox.clone(), rate));
+                let device = self.device(s.device.as_ref())?;
+                let (id, outbox) = (self.session.id, self.outbox.clone());
+                server.bridge.send(Request::Subscribe(device, id, outbox, rate));
                 Ok(self.done())
             }
             "state_stream" => {
                 let s: StateStream = args(params)?;
                 let rate = within("rate_hz", s.rate_hz, 0.0, server.options.state_hz, "Hz (0 = off)")?;
-                server.bridge.send(Request::StateRate(self.session.id, rate));
+                let device = self.device(s.device.as_ref())?;
+                server.bridge.send(Request::StateRate(device, self.session.id, rate));
                 Ok(self.done())
             }
             "motion.open" => self.motion(args(params)?).await,
@@ -130,7 +134,9 @@ impl Connection {
             "record" => {
                 let r: Record = args(params)?;
                 self.owner(method)?;
-                let path = server.recordings.switch(r.on, &server.bridge)?;
+                let device = self.device(r.device.as_ref())?;
+                let none = || RpcError::new(codes::INTERNAL, "no recordings for it");
+                let path = server.recordings.get(device).ok_or_else(none)?.switch(r.on, &server.bridge)?;
                 let generation = server.scene.generation();
                 Ok(value(&crate::protocol::messages::Recorded { path, generation }))
             }
@@ -152,19 +158,48 @@ impl Connection {
             Some(s) => Some(Duration::from_secs_f64(within("lease_s", s, 0.02, longest, "s")?)),
             None => None,
         };
+        let device = self.device(a.device.as_ref())?;
         let (session, takeover) = (self.session.id, method == "takeover");
-        let make = |reply| Request::Arm(arming::Arm { session, lease, takeover, reply });
+        let make = |reply| Request::Arm(arming::Arm { device, session, lease, takeover, reply });
         self.server.bridge.ask(make).await?;
         Ok(self.done())
     }
 
+    /// Without a device: every one that the session holds; all, where it holds none.
+    async fn disarm(&self, d: OfDevice) -> Result<Value, RpcError> {
+        let one = d.device.as_ref().map(|_| self.device(d.device.as_ref())).transpose()?;
+        self.owner("disarm")?;
+        let (session, any) = (self.session.id, self.session.role() == Role::Admin);
+        let bridge = &self.server.bridge;
+        let all = 0..self.server.board.roles().len();
+        let held: Vec<usize> = all.clone().filter(|d| bridge.shared.owner(*d) == session).collect();
+        let devices = match one {
+            Some(device) => vec![device],
+            None if held.is_empty() => all.collect(),
+            None => held,
+        };
+        let ask = |device| bridge.begin(|reply| Request::Disarm { device, session, any, reply });
+        // All are asked before any ramp is waited for.
+        let asked: Vec<_> = devices.into_iter().map(ask).collect();
+        let mut result = Ok(());
+        for asked in asked {
+            let answer = match asked {
+                Ok(asked) => asked.end().await,
+                Err(e) => Err(e),
+            };
+            result = result.and(answer);
+        }
+        result.map(|()| self.done())
+    }
+
     async fn limits(&self, l: Limits) -> Result<Value, RpcError> {
-        self.holds_or_free("limits")?;
+        let device = self.device(l.device.as_ref())?;
+        self.holds_or_free("limits", device)?;
         let check =
             |field: &str, x: Option<f64>, unit| x.map(|x| within(field, x, 0.0, 1e6, unit)).transpose();
         let (force, torque) = (check("force", l.force, "N")?, check("torque", l.torque, "N·m")?);
         let velocity = check("velocity", l.velocity, "m/s")?;
-        let make = |reply| Request::Limits { force, torque, velocity, reply };
+        let make = |reply| Request::Limits { device, force, torque, velocity, reply };
         self.server.bridge.ask(make).await.map(|l| value(&l))
     }
 

@@ -93,8 +93,8 @@ pub struct Server {
     pub udp: SocketAddr,
     /// What `status` says besides.
     pub board: Arc<StatusBoard>,
-    /// Recordings.
-    pub recordings: Arc<Recordings>,
+    /// Recordings by device.
+    pub recordings: Vec<Arc<Recordings>>,
     /// Counters.
     pub counters: Arc<IpcCounters>,
     /// Builds at a time; light edits pass by.
@@ -332,8 +332,7 @@ impl Connection {
         if has_gone(stream) {
             return;
         }
-        let (reply, _) = tokio::sync::oneshot::channel();
-        self.server.bridge.send(Request::Disarm { session: self.session.id, any: false, reply });
+        self.server.bridge.let_go(self.session.id);
         self.edits = None;
         while tokio::time::timeout(GONE_LOOK, &mut self.worker).await.is_err() {
             if has_gone(stream) || self.outbox.is_closed() {

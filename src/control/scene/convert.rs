@@ -262,11 +262,23 @@ fn one(
             persistent: *persistent,
         },
         Wire::EffectDelete { name } => Edit::RemoveEffect { effect: Ref::Name(name.clone()) },
-        Wire::ToolSet { tool } => Edit::SetTool { tool: tool_spec(tool)? },
-        Wire::DevicePlace { pose: p, scale } => Edit::SetMapping {
-            device_in_scene: p.map(|p| pose(&p, "pose")).transpose()?,
-            workspace_scale: *scale,
-        },
+        Wire::ToolSet { tool, device } => {
+            let tool = tool_spec(tool)?;
+            match device.as_deref() {
+                None => Edit::SetTool { tool },
+                Some(device) => Edit::SetDeviceTool { device: device.into(), tool },
+            }
+        }
+        Wire::DevicePlace { pose: p, scale, device } => {
+            let device_in_scene = p.map(|p| pose(&p, "pose")).transpose()?;
+            let workspace_scale = *scale;
+            match device.as_deref() {
+                None => Edit::SetMapping { device_in_scene, workspace_scale },
+                Some(device) => {
+                    Edit::SetDeviceMapping { device: device.into(), device_in_scene, workspace_scale }
+                }
+            }
+        }
         Wire::SceneClear {} => {
             materials.clear();
             Edit::Clear

@@ -17,7 +17,7 @@ use super::motion::Moving;
 use crate::geometry::field::build::{Progress, Silent};
 use crate::protocol::edit::{Edit as Wire, MeshSource};
 use crate::protocol::messages::{Committed, Created, Transaction};
-use crate::protocol::rpc::{RpcError, codes};
+use crate::protocol::rpc::{RpcError, codes, shown};
 use crate::scene::compile::{CompileError, CompileReport, Compiler};
 use crate::scene::model::{Edit, Object, Scene, SourceMesh};
 use crate::scene::snapshot::Snapshot;
@@ -27,8 +27,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Takes what is published: the bridge, or a test.
 pub trait Publish: Send + Sync {
-    /// A new scene and its moving objects. Called under the scene's lock, in the order of generations.
-    fn publish(&self, snapshot: Box<Snapshot>, moving: Vec<Moving>);
+    /// A new scene, one snapshot for each device, and its moving objects. Called under the scene's lock, in the order of
+    /// generations.
+    fn publish(&self, snapshots: Vec<Snapshot>, moving: Vec<Moving>);
 }
 
 /// What the service is told once.
@@ -46,9 +47,11 @@ pub struct SceneOptions {
     pub max_edits: usize,
     /// Lock each scene's geometry in memory where the process as a whole could not be.
     pub lock_memory: bool,
+    /// Roles of the devices that feel the scene.
+    pub roles: Vec<String>,
 }
 
-type Compiled = (Snapshot, CompileReport);
+type Compiled = (Vec<Snapshot>, CompileReport);
 /// Generation, identifiers created by each edit, warnings.
 type Commit = (u64, Vec<Option<u32>>, Vec<String>);
 /// What each edit loads.
@@ -131,6 +134,7 @@ impl SceneService {
             return Err(RpcError::new(codes::LIMIT, text).field("edits"));
         }
         self.check_generation(t, self.generation())?;
+        self.check_devices(&t.edits)?;
         // Checked before anything is read: a wrong edit must not cost a build.
         progress.stage("import");
         let (meshes, mut notes) = self.load(&t.edits, descriptor, owner.uid, progress)?;
@@ -163,6 +167,14 @@ impl SceneService {
         }
     }
 
+    fn check_devices(&self, edits: &[Wire]) -> Result<(), RpcError> {
+        let unknown = |(i, edit): (usize, &Wire)| {
+            let role = edit.device().filter(|role| !self.options.roles.iter().any(|r| r == role))?;
+            Some(convert::at(unknown_device(role, &self.options.roles), i))
+        };
+        edits.iter().enumerate().find_map(unknown).map_or(Ok(()), Err)
+    }
+
     /// Applies edits of the daemon itself (fading, scene files).
     ///
     /// # Errors
@@ -192,7 +204,7 @@ impl SceneService {
         let compiled = if builds { self.build(&next, progress)? } else { self.compile(&next, progress)? };
         let warnings = notes(&compiled.1, &base, &next);
         let mut stands = self.lock();
-        let ((snapshot, _), next, applied) = if stands.revision() == base.revision() {
+        let ((snapshots, _), next, applied) = if stands.revision() == base.revision() {
             (compiled, next, applied)
         } else {
             // Somebody committed meanwhile. What was built is cached, so this is quick.
@@ -201,7 +213,7 @@ impl SceneService {
         };
         let moving = moving(&next);
         *stands = next;
-        self.publish.publish(Box::new(snapshot), moving);
+        self.publish.publish(snapshots, moving);
         Ok((applied.revision, applied.ids, warnings))
     }
 
@@ -218,8 +230,9 @@ impl SceneService {
     }
 
     fn compile(&self, scene: &Scene, progress: &dyn Progress) -> Result<Compiled, RpcError> {
-        let compiled = self.compiler.compile_reported(scene, progress).map_err(|e| failure(&e))?;
-        let (snapshot, report) = &compiled;
+        let compiled = self.compiler.compile_for(scene, &self.options.roles, progress);
+        let compiled = compiled.map_err(|e| failure(&e))?;
+        let (snapshots, report) = &compiled;
         for note in &report.cache_notes {
             tracing::warn!("{note}");
         }
@@ -227,7 +240,7 @@ impl SceneService {
         // that is too low is told by the report of the real-time set-up; the scene works all the same.
         if self.options.lock_memory
             && report.built + report.loaded > 0
-            && let Err(e) = crate::servo::handle::lock_snapshot(snapshot)
+            && let Err(e) = snapshots.iter().try_for_each(crate::servo::handle::lock_snapshot)
         {
             tracing::debug!("the scene's memory is not locked: {e}");
         }
@@ -284,6 +297,12 @@ pub fn may_build(edit: &Wire) -> bool {
         }
         _ => false,
     }
+}
+
+/// A role that no device has.
+pub(super) fn unknown_device(role: &str, known: &[String]) -> RpcError {
+    let text = format!("there is no device '{}'; there is: {}", shown(role), known.join(", "));
+    RpcError::new(codes::NOT_FOUND, text).field("device")
 }
 
 fn failure(e: &CompileError) -> RpcError {

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 struct Log(Arc<Mutex<Vec<(u64, usize, Vec<Moving>)>>>);
 
 impl Publish for Log {
-    fn publish(&self, snapshot: Box<Snapshot>, moving: Vec<Moving>) {
+    fn publish(&self, snapshots: Vec<Snapshot>, moving: Vec<Moving>) {
+        let snapshot = &snapshots[0];
         self.0.lock().unwrap().push((snapshot.generation, snapshot.objects.len(), moving));
     }
 }
@@ -30,6 +31,7 @@ fn service(cap: u64) -> (SceneService, Log) {
         mesh_bytes: 1 << 20,
         max_edits: 100,
         lock_memory: false,
+        roles: vec!["main".into()],
     };
     (SceneService::new(Scene::default(), Compiler::new(cap), options, Box::new(log.clone())), log)
 }

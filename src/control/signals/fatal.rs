@@ -7,6 +7,7 @@
 //! ended, with a core dump.
 
 use super::{act, reach};
+use crate::config::MAX_DEVICES;
 use crate::servo::handle::{Counters, Flags, monotonic_ns};
 use nix::sys::signal::Signal;
 use std::sync::OnceLock;
@@ -60,8 +61,8 @@ extern "C" fn on_fatal(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     let addressed = caused && matches!(signal, libc::SIGBUS | libc::SIGSEGV | libc::SIGILL | libc::SIGFPE);
     // SAFETY: for these, when an instruction caused them, the kernel fills in the address.
     let address = info.filter(|_| addressed).map(|i| unsafe { i.si_addr() } as usize);
-    let emergency = || reach().and_then(|r| r.counters.emergency());
-    if address.filter(|_| signal == libc::SIGBUS).zip(emergency()).is_some_and(|(at, e)| e.mend(at)) {
+    let mend = |at| reach().filter_map(|r| r.counters.emergency()).any(|e| e.mend(at));
+    if address.filter(|_| signal == libc::SIGBUS).is_some_and(mend) {
         MENDED.store(true, Relaxed);
         super::wake();
         return;
@@ -71,7 +72,7 @@ extern "C" fn on_fatal(signal: i32, info: *mut libc::siginfo_t, context: *mut li
         // Sent from outside while another thread ends the process: the servo may be the one that got it.
         return;
     }
-    let zero = reach().map_or(Zero::NoForce, |r| last_zero(&r.flags, &r.counters));
+    let zero = last_zero(reach().map(|r| (&r.flags, &*r.counters)));
     if first {
         tell(signal, zero, address.map(|at| Place { at, instruction: instruction(context) }));
     }
@@ -92,8 +93,8 @@ extern "C" fn on_fatal(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     }
 }
 
-/// Who said zero to the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Who said zero to a device; of several devices the worst, which comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Zero {
     /// No servo runs.
     NoForce,
@@ -105,33 +106,68 @@ enum Zero {
     Nobody,
 }
 
-/// Asks the servo for its last zero and waits for it, as long as it ticks and at most 200 ms; says zero itself where no
-/// servo can any more.
-fn last_zero(flags: &Flags, counters: &Counters) -> Zero {
-    flags.disarm();
-    flags.stop();
+/// Asks every servo for its last zero and waits for them, as long as one ticks and at most 200 ms in all; says zero itself where
+/// a servo cannot any more.
+fn last_zero<'a>(servos: impl Iterator<Item = (&'a Flags, &'a Counters)>) -> Zero {
+    let mut all: [Option<Last<'a>>; MAX_DEVICES] = [const { None }; MAX_DEVICES];
+    for (place, (flags, counters)) in all.iter_mut().zip(servos) {
+        flags.disarm();
+        flags.stop();
+        *place = Some(Last { counters, ticks: counters.ticks.load(Relaxed), still: 0, zero: None });
+    }
     let nap = libc::timespec { tv_sec: 0, tv_nsec: 2_000_000 };
-    let (mut ticks, mut still) = (counters.ticks.load(Relaxed), 0);
     for _ in 0..NAPS {
-        if counters.ended() {
-            // Where the device has an I/O thread, the servo's zero may lie in its mailbox yet.
-            return match counters.emergency() {
-                Some(e) if !e.zero(monotonic_ns()) => Zero::Nobody,
-                _ => Zero::Servo,
-            };
-        }
-        if still >= STILL || counters.is_own_thread() {
+        // One that is hurt is answered for at once, whatever the others do.
+        let waits = all.iter_mut().flatten().filter_map(Last::look).count();
+        if waits == 0 {
             break;
         }
         // SAFETY: nanosleep is async-signal-safe and only reads `nap`.
         unsafe { libc::nanosleep(&raw const nap, std::ptr::null_mut()) };
-        let now = counters.ticks.load(Relaxed);
-        still = if now == ticks { still + 1 } else { 0 };
-        ticks = now;
     }
-    match counters.emergency() {
-        Some(e) if e.zero(monotonic_ns()) => Zero::Handler,
-        _ => Zero::Nobody,
+    all.iter_mut().flatten().map(Last::word).max().unwrap_or(Zero::NoForce)
+}
+
+/// A servo whose last zero is waited for.
+struct Last<'a> {
+    counters: &'a Counters,
+    ticks: u64,
+    /// Naps without a tick.
+    still: u32,
+    /// Who said it, once that is known.
+    zero: Option<Zero>,
+}
+
+impl Last<'_> {
+    /// Something while it must be waited for.
+    fn look(&mut self) -> Option<()> {
+        if self.zero.is_some() {
+            return None;
+        }
+        let now = self.counters.ticks.load(Relaxed);
+        self.still = if now == self.ticks { self.still + 1 } else { 0 };
+        self.ticks = now;
+        if self.counters.ended() || self.still > STILL || self.counters.is_own_thread() {
+            self.word();
+            return None;
+        }
+        Some(())
+    }
+
+    /// Who says zero: the servo where it has ended, the handler otherwise.
+    fn word(&mut self) -> Zero {
+        let counters = self.counters;
+        let said = || match counters.emergency() {
+            // Where the device has an I/O thread, the servo's zero may lie in its mailbox yet.
+            Some(e) => match (e.zero(monotonic_ns()), counters.ended()) {
+                (true, true) => Zero::Servo,
+                (true, false) => Zero::Handler,
+                (false, _) => Zero::Nobody,
+            },
+            None if counters.ended() => Zero::Servo,
+            None => Zero::Nobody,
+        };
+        *self.zero.get_or_insert_with(said)
     }
 }
 
@@ -261,7 +297,47 @@ mod tests {
             (false, word(false), Zero::Nobody),
         ] {
             let counters = Counters::ending(ended, last_word);
-            assert_eq!(last_zero(&Flags::default(), &counters), want, "ended: {ended}");
+            let flags = Flags::default();
+            assert_eq!(last_zero([(&flags, &counters)].into_iter()), want, "ended: {ended}");
+            assert!(flags.stopping());
+        }
+        assert_eq!(last_zero(std::iter::empty()), Zero::NoForce);
+    }
+
+    /// Of several devices each is told zero, whatever became of the others, and the worst is what is said.
+    #[test]
+    fn each_of_several_devices_gets_its_zero() {
+        use std::sync::atomic::AtomicU32;
+        #[derive(Debug)]
+        struct Counted(bool, AtomicU32);
+        impl Emergency for Counted {
+            fn zero(&self, _now_ns: u64) -> bool {
+                self.1.fetch_add(1, Relaxed);
+                self.0
+            }
+            fn mend(&self, _address: usize) -> bool {
+                false
+            }
+        }
+        for (took, want) in [
+            ([true, true, true], Zero::Handler),
+            ([true, false, true], Zero::Nobody),
+            ([false, true, true], Zero::Nobody),
+            ([true, true, false], Zero::Nobody),
+        ] {
+            let words: Vec<Arc<Counted>> =
+                took.iter().map(|t| Arc::new(Counted(*t, AtomicU32::new(0)))).collect();
+            // The middle one's servo has ended, the others stand still.
+            let servos: Vec<(Flags, Counters)> = words
+                .iter()
+                .enumerate()
+                .map(|(i, w)| {
+                    (Flags::default(), Counters::ending(i == 1, Some(w.clone() as Arc<dyn Emergency>)))
+                })
+                .collect();
+            assert_eq!(last_zero(servos.iter().map(|(f, c)| (f, c))), want, "{took:?}");
+            assert!(words.iter().all(|w| w.1.load(Relaxed) == 1), "each was told, once");
+            assert!(servos.iter().all(|(f, _)| f.stopping()));
         }
     }
 

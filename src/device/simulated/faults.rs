@@ -24,6 +24,8 @@ pub enum FaultKind {
     FailWrites,
     /// The device forgets its frame: back to `Uncalibrated`.
     LoseCalibration,
+    /// The driver's own code is broken: a panic in the servo's thread, to try what follows.
+    Panic,
 }
 
 /// One fault: from `at` until `until` (s of plant time since the first read).
@@ -70,6 +72,15 @@ impl Faults {
     /// The first active fault of a kind at plant time `t`, s. Real-time safe.
     pub fn active(&self, kind: FaultKind, t: f64) -> Option<&Fault> {
         self.0.iter().find(|f| f.kind == kind && t >= f.at && t < f.until)
+    }
+
+    /// The time `t` itself, s, unless broken code is asked for then.
+    ///
+    /// # Panics
+    /// While a fault of the kind `panic` is active.
+    pub fn unbroken(&self, t: f64) -> f64 {
+        assert!(self.active(FaultKind::Panic, t).is_none(), "a panic that the hand script asks for");
+        t
     }
 
     /// True when there is nothing to check.

@@ -4,7 +4,6 @@ use super::key::{self, ToolKey};
 use super::store::Memory;
 use super::{CompileError, Compiler, Wanted};
 use crate::contact::ist::Solid;
-use crate::scene::model::Scene;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
@@ -46,13 +45,13 @@ impl Compiler {
     /// no scene needs where the build needs the room.
     pub(super) fn reserve<'a>(
         &'a self,
-        scene: &Scene,
+        mesh_bytes: u64,
         wanted: &'a Wanted<'a>,
         tool: &BTreeSet<ToolKey>,
     ) -> Result<Reserved<'a>, CompileError> {
         let mut store = self.store();
         let shapes = tool.iter().map(ToolKey::bytes).fold(0, u64::saturating_add);
-        let stays = scene.mesh_bytes().saturating_add(shapes);
+        let stays = mesh_bytes.saturating_add(shapes);
         let (mut fields, mut missing) = (0u64, 0u64);
         // One thing is built after the other.
         let new_tool = tool.iter().filter(|key| store.shape(key).is_none());

@@ -86,6 +86,9 @@ impl Built {
     }
 }
 
+/// Tools that are kept for the next compilation: no fewer than there are devices.
+const TOOLS: usize = 8;
+
 /// Estimate of a shell of that many points, bytes: seven f32 each in two orders, patches, weights of the prefixes, balls.
 pub(super) fn shell_bytes(points: usize) -> u64 {
     points as u64 * 72 + 1024
@@ -96,9 +99,10 @@ pub(super) fn shell_bytes(points: usize) -> u64 {
 pub(super) struct Store {
     fields: BTreeMap<GeometryKey, (Arc<Built>, u64)>,
     clock: u64,
-    /// What the tool of the last compilation is made of, by method.
+    /// What the tools of the last compilation are made of, by method.
     shapes: BTreeMap<ToolKey, ToolShape>,
-    tool: Option<Arc<Tool>>,
+    /// The tools of the last compilations, newest last.
+    tools: Vec<Arc<Tool>>,
     /// Memory set aside for the builds that run, bytes.
     pub(super) reserved: u64,
 }
@@ -125,7 +129,7 @@ impl Store {
         self.fields.entry(key).or_insert((built, self.clock)).0.clone()
     }
 
-    /// What the tool of the last compilation was made of, when the key is the same.
+    /// What a tool of the last compilation was made of, when the key is the same.
     pub(super) fn shape(&self, key: &ToolKey) -> Option<ToolShape> {
         self.shapes.get(key).cloned()
     }
@@ -135,16 +139,17 @@ impl Store {
         self.shapes = shapes;
     }
 
-    /// The tool of the last compilation when it is the same, so that snapshots share it.
+    /// A tool of the last compilations when it is the same, so that snapshots share it.
     pub(super) fn share_tool(&mut self, tool: Tool) -> Arc<Tool> {
         let same = |t: &Arc<Tool>| {
             t.incarnation == tool.incarnation && t.offset == tool.offset && same_shape(&t.shape, &tool.shape)
         };
-        if let Some(last) = self.tool.as_ref().filter(|t| same(t)) {
-            return last.clone();
+        let known = self.tools.iter().position(same);
+        let tool = known.map_or_else(|| Arc::new(tool), |at| self.tools.remove(at));
+        if self.tools.len() >= TOOLS {
+            self.tools.remove(0);
         }
-        let tool = Arc::new(tool);
-        self.tool = Some(tool.clone());
+        self.tools.push(tool.clone());
         tool
     }
 

@@ -109,15 +109,21 @@ impl Scene {
                 let id = resolve(&self.effects, effect, created)?;
                 self.effects.remove(&id);
             }
-            Edit::SetTool { tool } => self.set_tool(tool, created)?,
+            Edit::SetTool { tool } => {
+                self.tool = self.made_tool(tool, created)?;
+                self.tools.clear();
+                self.check_mesh_bytes()?;
+            }
+            Edit::SetDeviceTool { device, tool } => {
+                let tool = self.made_tool(tool, created)?;
+                self.tools.insert(device.clone(), tool);
+                self.check_mesh_bytes()?;
+            }
             Edit::SetMapping { device_in_scene, workspace_scale } => {
-                if let Some(pose) = device_in_scene {
-                    check_pose("device_in_scene", pose)?;
-                    self.mapping.device_in_scene = *pose;
-                }
-                if let Some(scale) = workspace_scale {
-                    self.mapping.workspace_scale = within("workspace_scale", *scale, 0.01, 100.0, "")?;
-                }
+                self.set_mapping(None, device_in_scene.as_ref(), *workspace_scale)?;
+            }
+            Edit::SetDeviceMapping { device, device_in_scene, workspace_scale } => {
+                self.set_mapping(Some(device), device_in_scene.as_ref(), *workspace_scale)?;
             }
             Edit::FadeOwned { owner, gain } => {
                 within("gain", *gain, 0.0, 1.0, "")?;
@@ -280,7 +286,7 @@ impl Scene {
         }
     }
 
-    fn set_tool(&mut self, tool: &ToolSpec, created: &[Option<u32>]) -> Result<(), EditError> {
+    fn made_tool(&mut self, tool: &ToolSpec, created: &[Option<u32>]) -> Result<ToolDef, EditError> {
         let (geometry, offset) = match tool {
             ToolSpec::Sphere { radius, offset } => {
                 (ToolGeometry::Sphere(within("radius", *radius, 1e-5, 1.0, " m")?), offset)
@@ -301,8 +307,7 @@ impl Scene {
             }
         };
         check_pose("offset", offset)?;
-        self.tool = ToolDef { geometry, offset: *offset, incarnation: self.incarnation()? };
-        self.check_mesh_bytes()
+        Ok(ToolDef { geometry, offset: *offset, incarnation: self.incarnation()? })
     }
 
     /// The mesh of the geometry that a tool is made from.

@@ -5,6 +5,7 @@ use crate::contact::Material;
 use crate::contact::effect::Effect;
 use crate::geometry::field::build::FieldParams;
 use crate::geometry::{Pose, Vec3};
+use std::sync::Arc;
 
 /// Names a part of the scene.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,12 +138,28 @@ pub enum Edit {
         /// Which.
         effect: Ref,
     },
-    /// Changes the tool.
+    /// Changes the tool of every device.
     SetTool {
         /// The new tool.
         tool: ToolSpec,
     },
-    /// Changes how the device's space lies in the scene; `None` keeps.
+    /// Gives the device of that role a tool of its own.
+    SetDeviceTool {
+        /// Its role.
+        device: Arc<str>,
+        /// The new tool.
+        tool: ToolSpec,
+    },
+    /// Changes how the space of the device of that role lies in the scene; `None` keeps.
+    SetDeviceMapping {
+        /// Its role.
+        device: Arc<str>,
+        /// Pose of the device's frame in the scene.
+        device_in_scene: Option<Pose>,
+        /// Scene metres per device metre.
+        workspace_scale: Option<f64>,
+    },
+    /// Changes how the space of every device lies in the scene; `None` keeps.
     SetMapping {
         /// Pose of the device's frame in the scene.
         device_in_scene: Option<Pose>,
@@ -168,7 +185,7 @@ pub enum Edit {
         /// Session.
         owner: u64,
     },
-    /// Removes every object, effect, material and geometry. Tool and mapping stay.
+    /// Removes every object, effect, material and geometry. Tools and mappings stay.
     Clear,
 }
 
@@ -186,8 +203,8 @@ impl Edit {
             Self::RemoveObject { .. } => "remove object",
             Self::SetEffect { .. } => "set effect",
             Self::RemoveEffect { .. } => "remove effect",
-            Self::SetTool { .. } => "set tool",
-            Self::SetMapping { .. } => "set mapping",
+            Self::SetTool { .. } | Self::SetDeviceTool { .. } => "set tool",
+            Self::SetMapping { .. } | Self::SetDeviceMapping { .. } => "set mapping",
             Self::FadeOwned { .. } => "fade owned",
             Self::RestEffects { .. } => "rest effects",
             Self::RemoveOwned { .. } => "remove owned",

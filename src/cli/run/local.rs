@@ -1,0 +1,273 @@
+//! A device of the configuration and its servo, in this process.
+
+use super::checks;
+use crate::cli::calibrate::{Calibration, calibrate};
+use crate::cli::{replay, settings};
+use crate::config::{Config, Driver};
+use crate::control::cpu::{self, Cpus};
+use crate::control::supervisor::{Engine, Started};
+use crate::device::io::scheduling::Scheduling;
+use crate::device::registry::{OpenOptions, Registry};
+use crate::device::replay::Track;
+use crate::device::simulated::HandScript;
+use crate::device::{Device, Lifecycle};
+use crate::geometry::field::build::{FieldParams, Resolution, Silent};
+use crate::geometry::{Pose, Vec3, shapes};
+use crate::protocol::messages::RtNote;
+use crate::scene::compile::Compiler;
+use crate::scene::model::{
+    Edit, Friction, GeometrySpec, Material, ObjectSpec, Scene, Shell, SourceMesh, Texture, ToolSpec,
+};
+use crate::scene::snapshot::Snapshot;
+use crate::servo::handle::{ServoConfig, channel};
+use crate::servo::rt::{RtLine, RtOptions};
+use crate::servo::run::{self as servo, Ended};
+use anyhow::Context;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The device of the configuration and its servo.
+pub(super) struct Local {
+    /// Which of the configuration's devices.
+    number: usize,
+    device: crate::config::Device,
+    config: Config,
+    registry: Registry,
+    hand: HandScript,
+    replay: Option<Arc<Track>>,
+    speed: Speed,
+}
+
+impl Local {
+    /// The device of that number of the configuration in the scene that it starts with. Devices share what one has found of the
+    /// machine's `speed`.
+    pub(super) fn new(config: &Config, number: usize, scene: &Scene, speed: Speed) -> anyhow::Result<Self> {
+        let device = config.devices().nth(number).context("no such device")?.clone();
+        let registry = Registry::with(device.profiles.as_deref())?;
+        let hand = match &device.hand {
+            Some(path) => {
+                let text = crate::config::read_text(path)
+                    .with_context(|| format!("device.hand: cannot read {}", path.display()))?;
+                HandScript::parse_named(&path.display().to_string(), &text)?
+            }
+            None => HandScript::default(),
+        };
+        registry.knows(&device.name).context("device.name")?;
+        checks::device(&device)?;
+        let replay = match &device.recording {
+            Some(path) => {
+                let track = replay::track(path, &scene.felt_by(&device.role)).context("device.recording")?;
+                registry.profile(track.device()).with_context(|| track.source().to_owned())?;
+                Some(track)
+            }
+            None => None,
+        };
+        let config = config.clone();
+        Ok(Self { number, device, config, registry, hand, replay, speed })
+    }
+
+    /// The budget of a tick in work units. Where nothing else is configured it is measured on the servo's own CPU, by the first
+    /// device that comes; `sharing` servos on one CPU share its time.
+    fn budget(&self, servo: usize, sharing: usize) -> u32 {
+        if self.config.servo.budget_units > 0 {
+            return self.config.servo.budget_units;
+        }
+        let budget_us = share(self.config.servo.budget_us, TOGETHER_US, sharing);
+        let mut speed = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
+        let speed = speed.get_or_insert_with(|| {
+            let measured = std::thread::spawn(move || {
+                cpu::pin(servo);
+                reference_scene().and_then(|s| calibrate(&s))
+            });
+            let measured = measured.join().ok().flatten();
+            match measured {
+                Some(c) => tracing::info!("calibrated: {:.1} work units a microsecond", c.units_per_us),
+                None => tracing::warn!(
+                    "calibration failed; {FALLBACK_UNITS} work units a microsecond are assumed"
+                ),
+            }
+            measured.unwrap_or(Calibration { units_per_us: FALLBACK_UNITS, queries: 0 })
+        });
+        speed.units(f64::from(budget_us))
+    }
+}
+
+/// What the machine was found to do; measured once for all devices.
+pub(super) type Speed = Arc<Mutex<Option<Calibration>>>;
+
+/// All queries of the servos on one CPU take at most so much of a tick together, µs, and end at the latest so long after its start.
+const TOGETHER_US: u32 = 700;
+const TOGETHER_END_US: u32 = 900;
+
+/// A servo's share of what `servos` on one CPU may take `together`.
+fn share(wanted: u32, together: u32, servos: usize) -> u32 {
+    if servos < 2 { wanted } else { wanted.min(together / servos as u32) }
+}
+
+/// Work units a microsecond where calibration fails: slow, so that ticks stay short.
+const FALLBACK_UNITS: f64 = 50.0;
+
+/// A ball of points half inside a block: what the calibration times.
+fn reference_scene() -> Option<Snapshot> {
+    let spec = |mesh, cells| GeometrySpec {
+        mesh: SourceMesh::new(mesh, "calibration"),
+        params: FieldParams { resolution: Resolution::Longest(cells), ..FieldParams::default() },
+        method: None,
+        hold_thin: false,
+    };
+    let geometry = |name: &str, spec| Edit::AddGeometry { name: Some(name.into()), spec, persistent: false };
+    let material = Material {
+        stiffness: 500.0,
+        reference_area: 1e-4,
+        damping: 0.0,
+        friction: Friction::NONE,
+        texture: Texture::NONE,
+    };
+    let edits = [
+        geometry("block", spec(shapes::cuboid(Vec3::new(0.1, 0.1, 0.1)), 64)),
+        geometry("ball", spec(shapes::icosphere(0.02, 3), 8)),
+        Edit::AddMaterial { name: Some("m".into()), material, persistent: false },
+        Edit::AddObject {
+            name: None,
+            spec: ObjectSpec {
+                geometry: "block".into(),
+                material: "m".into(),
+                pose: Pose::translation(0.0, -0.05, 0.0),
+                scale: Vec3::repeat(1.0),
+                params: None,
+                method: None,
+                shell: Shell::Auto,
+                moving: false,
+            },
+            persistent: false,
+        },
+        Edit::SetTool {
+            tool: ToolSpec::Mesh {
+                geometry: "ball".into(),
+                scale: Vec3::repeat(1.0),
+                points: 4000,
+                offset: Pose::identity(),
+            },
+        },
+    ];
+    let (scene, _) = Scene::default().apply(0, &edits).ok()?;
+    Compiler::new(64 << 20).compile(&scene, &Silent).ok()
+}
+
+/// Closes the device; true when the servo ended as asked and the device is not known to have missed its last zero.
+fn is_in_order(ended: Ended, device: Option<Box<dyn Device>>) -> bool {
+    let io = device.as_ref().and_then(|d| d.io());
+    drop(device);
+    ended == Ended::Stopped && io.is_none_or(|io| !io.unconfirmed())
+}
+
+impl Engine for Local {
+    fn profile(&self) -> &str {
+        self.replay.as_ref().map_or(&self.device.name, |track| track.device())
+    }
+
+    fn start(&mut self, cpus: &Cpus) -> Result<Started, String> {
+        let d = &self.device;
+        let attached = (d.driver == Driver::Attached).then(|| {
+            // Before the servo on the servo's CPU: a handover between them wakes no other.
+            settings::attached(
+                d,
+                Scheduling { priority: self.config.servo.priority + 1, cpu: Some(cpus.servo) },
+            )
+        });
+        let simulated = attached.is_none();
+        let options = OpenOptions {
+            attached,
+            hand: self.hand.clone(),
+            seed: Some(d.seed),
+            probe_path: d.probe.clone(),
+            replay: self.replay.clone(),
+            ..OpenOptions::default()
+        };
+        let sharing = cpus.sharing();
+        let budget_units = self.budget(cpus.servo, sharing.len());
+        let name = d.name.clone();
+        let mut device = self.registry.open(&name, &options).map_err(|e| e.to_string())?;
+        // Nobody knows where the tool of a real one is: its user calibrates it.
+        if simulated && device.lifecycle() == Lifecycle::Uncalibrated {
+            device.calibrate().map_err(|e| e.to_string())?;
+        }
+        let deadline_us = share(self.config.servo.deadline_us, TOGETHER_END_US, sharing.len());
+        let deadline_ns = Some(u64::from(deadline_us) * 1000);
+        let config = ServoConfig { budget_units, deadline_ns, ..settings::servo(&self.config) };
+        let profile = device.profile().clone();
+        let limits = [
+            config.max_force.min(profile.max_force),
+            config.max_torque.min(profile.max_torque),
+            config.max_velocity.min(profile.max_velocity),
+        ];
+        if let Some(problem) = config.problem() {
+            return Err(format!("the servo's settings are unsound: {problem}"));
+        }
+        let s = &self.config.servo;
+        let options = RtOptions {
+            priority: s.priority,
+            cpu: Some(cpus.servo),
+            lock_memory: s.lock_memory,
+            require_rt: s.require_rt,
+            ..RtOptions::default()
+        };
+        let (handle, end) = channel(config);
+        let thread = servo::spawn(end, device, options).map_err(|e| format!("no servo thread: {e}"))?;
+        let note =
+            |l: &RtLine| RtNote { ok: l.ok, what: l.what.clone(), why: l.why.clone(), cure: l.cure.clone() };
+        let rt = thread.report().lines.iter().map(note).chain(self.shared_cpu(cpus)).collect();
+        let join = Box::new(move || {
+            let (ended, device) = thread.join();
+            is_in_order(ended, device)
+        });
+        Ok(Started { handle, device: name, rt, limits, join })
+    }
+}
+
+impl Local {
+    /// Said where servos share a CPU: each may have to wait for the other's tick.
+    fn shared_cpu(&self, cpus: &Cpus) -> Option<RtNote> {
+        let others = cpus.sharing().into_iter().filter(|d| *d != self.number);
+        let roles: Vec<&str> =
+            others.filter_map(|d| self.config.devices().nth(d)).map(|d| d.role.as_str()).collect();
+        (!roles.is_empty()).then(|| RtNote {
+            ok: false,
+            what: "a CPU of its own".into(),
+            why: format!(
+                "CPU {} is shared with {}, at the same priority: a tick may wait for theirs, and together they have the time of one",
+                cpus.servo,
+                roles.join(", ")
+            ),
+            cure: "give hapticd one CPU more than it has devices, or name device.core".into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::driver::falcon::Falcon;
+    use crate::device::emulated::{self, Bus, Plugged, Stepped};
+
+    /// The end is in order only when the device took its zero: a bus that stands still takes nothing.
+    #[test]
+    fn the_end_is_in_order_only_with_the_device_s_own_zero() {
+        let profile = Registry::builtin().profile("novint-falcon").expect("shipped");
+        let device = |hangs| {
+            let hand = HandScript::default();
+            let gadget = emulated::falcon::Falcon::new(&profile, &hand, Default::default());
+            let bus = Bus::new(gadget.expect("in reach"), 0.0, 0, false);
+            let mut device = Stepped::new(profile.clone(), Box::new(Falcon::new(None)), Plugged::new(bus));
+            assert!(device.until_ready(1_000_000_000));
+            if hangs {
+                let now = device.now_ns();
+                device.plugged().bus().stall(now, u64::MAX);
+            }
+            Some(Box::new(device) as Box<dyn Device>)
+        };
+        assert!(is_in_order(Ended::Stopped, device(false)));
+        assert!(!is_in_order(Ended::Stopped, device(true)));
+        assert!(!is_in_order(Ended::Panicked, device(false)));
+        assert!(is_in_order(Ended::Stopped, None));
+    }
+}

@@ -1,0 +1,180 @@
+//! What the bridge holds of one device: its servo's handle, the commands under way, its owner, its telemetry.
+
+use super::arming::{Arm, Arming};
+use super::datagrams::Client;
+use super::telemetry::Telemetry;
+use super::{DeviceShared, Reply};
+use crate::control::session::Sessions;
+use crate::protocol::messages::LimitsNow;
+use crate::protocol::rpc::{RpcError, codes};
+use crate::scene::snapshot::Snapshot;
+use crate::servo::handle::{Refusal, ServoCommand, ServoHandle};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+
+/// What happens when a command's answer arrives.
+pub(super) enum Waiting {
+    Plain(Reply<()>),
+    Arm(Arm),
+    /// Whose force goes.
+    Disarm(u64, Reply<()>),
+    Limits([f64; 3], Reply<LimitsNow>),
+    Nobody,
+}
+
+/// One device.
+pub(super) struct Unit {
+    /// Its role in events; `None` where the daemon has but one.
+    pub(super) name: Option<Arc<str>>,
+    pub(super) servo: Option<Box<ServoHandle>>,
+    /// A scene that came while there was no servo.
+    unseen: Option<Box<Snapshot>>,
+    pub(super) waiting: HashMap<u64, Waiting>,
+    pub(super) arming: Arming,
+    limits: [f64; 3],
+    pub(super) telemetry: Telemetry,
+    pub(super) shared: Arc<DeviceShared>,
+    pub(super) all: Arc<Sessions>,
+}
+
+impl Unit {
+    pub(super) fn new(
+        name: Option<Arc<str>>,
+        telemetry: Telemetry,
+        shared: Arc<DeviceShared>,
+        all: Arc<Sessions>,
+    ) -> Self {
+        Self {
+            name,
+            servo: None,
+            unseen: None,
+            waiting: HashMap::new(),
+            arming: Arming::default(),
+            limits: [0.0; 3],
+            telemetry,
+            shared,
+            all,
+        }
+    }
+
+    pub(super) fn attach(&mut self, mut handle: Box<ServoHandle>) {
+        let c = handle.config();
+        self.limits = [c.max_force, c.max_torque, c.max_velocity];
+        if let Some(snapshot) = self.unseen.take() {
+            // The servo is new, so any generation is newer than its last.
+            let _ = handle.publish(snapshot);
+        }
+        self.servo = Some(handle);
+    }
+
+    pub(super) fn detach(&mut self) {
+        self.servo = None;
+        self.release_all();
+        self.arming = Arming::default();
+        self.waiting.clear();
+        self.shared.owner.store(0, Relaxed);
+        // What it felt last is no state any more.
+        *self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        if self.telemetry.forget() {
+            self.all.broadcast_of(self.name.as_deref(), "disarmed", "the servo has ended");
+        }
+    }
+
+    pub(super) fn publish(&mut self, snapshot: Box<Snapshot>) {
+        match &mut self.servo {
+            // The scene service publishes under its lock, so generations rise.
+            Some(servo) => {
+                let _ = servo.publish(snapshot);
+            }
+            None => self.unseen = Some(snapshot),
+        }
+    }
+
+    /// Lowers the limits; what is `None` stays.
+    pub(super) fn lower(&mut self, wanted: [Option<f64>; 3], reply: Reply<LimitsNow>) {
+        let lower = |i: usize| wanted[i].map_or(self.limits[i], |w| w.min(self.limits[i]));
+        let new = [lower(0), lower(1), lower(2)];
+        let command = ServoCommand::Limits { force: new[0], torque: new[1], velocity: new[2] };
+        self.command(command, Waiting::Limits(new, reply));
+    }
+
+    /// Sends a command; false, and the answer is given, when it cannot be sent.
+    pub(super) fn command(&mut self, command: ServoCommand, waiting: Waiting) -> bool {
+        let Some(servo) = &mut self.servo else {
+            waiting.refuse(no_device());
+            return false;
+        };
+        match servo.send(command) {
+            Ok(id) => {
+                self.waiting.insert(id, waiting);
+                true
+            }
+            Err(full) => {
+                waiting.refuse(RpcError::new(codes::LIMIT, full.to_string()));
+                false
+            }
+        }
+    }
+
+    /// Hands the servo's answers to those who wait.
+    pub(super) fn answer(&mut self, sessions: &BTreeMap<u64, Client>, generation: u64) {
+        let Some(servo) = &mut self.servo else { return };
+        let acks: Vec<_> = servo.acks().collect();
+        for ack in acks {
+            let Some(waiting) = self.waiting.remove(&ack.id) else { continue };
+            match (waiting, ack.result) {
+                (Waiting::Arm(arm), result) => self.armed(arm, result, sessions),
+                (Waiting::Disarm(session, reply), Ok(())) => self.releasing(session, reply),
+                (Waiting::Limits(new, reply), Ok(())) => {
+                    self.limits = new;
+                    let [force, torque, velocity] = new;
+                    let _ = reply.send(Ok(LimitsNow { force, torque, velocity, generation }));
+                }
+                (Waiting::Plain(reply), Ok(())) => {
+                    let _ = reply.send(Ok(()));
+                }
+                (other, Err(why)) => other.refuse(refusal(why)),
+                (Waiting::Nobody, Ok(())) => {}
+            }
+        }
+    }
+}
+
+impl Waiting {
+    fn refuse(self, e: RpcError) {
+        match self {
+            Self::Plain(reply) | Self::Disarm(_, reply) => drop(reply.send(Err(e))),
+            Self::Arm(arm) => drop(arm.reply.send(Err(e))),
+            Self::Limits(_, reply) => drop(reply.send(Err(e))),
+            Self::Nobody => {}
+        }
+    }
+}
+
+pub(super) fn no_device() -> RpcError {
+    RpcError::new(codes::SERVO, "no device is open; see `status`, and `hapticd devices` for what is known")
+}
+
+pub(super) fn refusal(why: Refusal) -> RpcError {
+    let text = match why {
+        Refusal::NotReady => "the device is absent, booting or not calibrated",
+        Refusal::InFault => "a fault is latched; see `status` for which, then clear_fault",
+        Refusal::Degraded => {
+            "real-time set-up is degraded and servo.require_rt is on; `hapticd doctor` names what is missing and \
+             the cure"
+        }
+        Refusal::Disarmed => "the force was taken away meanwhile; arm again",
+        Refusal::Owned => "another session is armed; `takeover` takes the force from it",
+        Refusal::NoFault => "there is no latched fault, or its cause persists",
+        Refusal::Invalid => "a number is not finite or out of range",
+        Refusal::Stopping => "the daemon is shutting down",
+    };
+    let code = match why {
+        Refusal::Owned => codes::NOT_OWNER,
+        Refusal::Invalid => codes::INVALID_PARAMS,
+        Refusal::Stopping => codes::SHUTDOWN,
+        _ => codes::SERVO,
+    };
+    RpcError::new(code, text)
+}

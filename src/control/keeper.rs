@@ -1,0 +1,167 @@
+//! Keeping the servo of each device running, and ending all of them in order.
+
+use super::bridge::{Bridge, Request};
+use super::cpu::Cpus;
+use super::signals;
+use super::status::StatusBoard;
+use super::supervisor::{Engine, Started};
+use crate::servo::handle::{Counters, Flags};
+use crate::servo::record::{Fault, ServoState};
+use nix::sys::signal::Signal;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// Time between two attempts to open a device.
+const RETRY: Duration = Duration::from_secs(2);
+/// Time in which the servos must have commanded their last zero.
+const LAST_ZERO: Duration = Duration::from_secs(2);
+
+struct Servo {
+    flags: Flags,
+    counters: Arc<Counters>,
+    join: Option<Box<dyn FnOnce() -> bool + Send>>,
+}
+
+/// Keeps the servo of a device running: starts it, and starts another when it has ended.
+pub(super) struct Keeper {
+    device: usize,
+    engine: Option<Box<dyn Engine>>,
+    cpus: Cpus,
+    coming: Option<mpsc::Receiver<(Box<dyn Engine>, Result<Started, String>)>>,
+    servo: Option<Servo>,
+    next: Instant,
+    last_error: String,
+    /// The next servo is not the first.
+    again: bool,
+}
+
+impl Keeper {
+    /// For the device of that number; `cpus` as its servo sees them.
+    pub(super) fn new(device: usize, engine: Box<dyn Engine>, cpus: Cpus) -> Self {
+        Self {
+            device,
+            engine: Some(engine),
+            cpus,
+            coming: None,
+            servo: None,
+            next: Instant::now(),
+            last_error: String::new(),
+            again: false,
+        }
+    }
+
+    /// Those of the servo, while one runs.
+    pub(super) fn counters(&self) -> Option<&Counters> {
+        self.servo.as_ref().map(|s| &*s.counters)
+    }
+
+    /// Looks after it; true when a servo has come in place of an earlier one, which needs the scene once more.
+    pub(super) fn look(&mut self, bridge: &Bridge, board: &StatusBoard) -> bool {
+        if self.servo.as_ref().is_some_and(|s| s.counters.ended()) {
+            let panicked = self.servo.as_ref().is_some_and(|s| s.counters.fault() == Fault::Panic);
+            let what = if panicked {
+                "the servo panicked, which is a bug; it commanded zero"
+            } else {
+                "the servo has ended"
+            };
+            board.warn_of(self.device, format_args!("{what}; it is started again"));
+            self.again = true;
+            if let Some(join) = self.servo.take().and_then(|s| s.join) {
+                join();
+            }
+            bridge.send(Request::Detach(self.device));
+            board.no_servo(self.device);
+            self.next = Instant::now() + RETRY;
+        }
+        if self.servo.is_none() && self.coming.is_none() && Instant::now() >= self.next {
+            self.begin();
+        }
+        let Some(coming) = &self.coming else { return false };
+        let Ok((engine, result)) = coming.try_recv() else { return false };
+        self.coming = None;
+        self.engine = Some(engine);
+        match result {
+            Ok(started) => {
+                self.welcome(started, bridge, board);
+                std::mem::take(&mut self.again)
+            }
+            Err(e) => {
+                if e != self.last_error {
+                    board.warn_of(self.device, format_args!("no device yet: {e}"));
+                    self.last_error = e;
+                }
+                self.next = Instant::now() + RETRY;
+                false
+            }
+        }
+    }
+
+    /// Opening a device may block for seconds: a thread of its own does it.
+    fn begin(&mut self) {
+        let Some(mut engine) = self.engine.take() else { return };
+        let (tell, hear) = mpsc::channel();
+        let cpus = self.cpus.clone();
+        let opening = move || {
+            // The servo's thread inherits both: it may pin itself anywhere, and no handler ever runs in it.
+            cpus.everywhere();
+            let result = signals::blocked(|| engine.start(&cpus));
+            let _ = tell.send((engine, result));
+        };
+        if std::thread::Builder::new().name("device".into()).spawn(opening).is_ok() {
+            self.coming = Some(hear);
+        }
+    }
+
+    fn welcome(&mut self, s: Started, bridge: &Bridge, board: &StatusBoard) {
+        let (flags, counters) = (s.handle.disarm_flag(), s.handle.counters());
+        signals::watch(self.device, flags.clone(), counters.clone());
+        match board.name(self.device) {
+            Some(role) => tracing::info!(device = %s.device, %role, "the servo runs"),
+            None => tracing::info!(device = %s.device, "the servo runs"),
+        }
+        for note in s.rt.iter().filter(|n| !n.ok) {
+            tracing::warn!("real-time: {}: {}; cure: {}", note.what, note.why, note.cure);
+        }
+        board.servo(self.device, &s.device, s.rt, s.limits, counters.clone());
+        self.servo = Some(Servo { flags, counters, join: Some(s.join) });
+        bridge.send(Request::Attach(self.device, Box::new(s.handle)));
+    }
+}
+
+/// SIGTSTP: zero first, from every servo, then stop.
+pub(super) fn suspend(keepers: &[Keeper]) {
+    let servos = || keepers.iter().filter_map(|k| k.servo.as_ref());
+    servos().for_each(|s| s.flags.disarm());
+    if servos().next().is_some() {
+        let until = Instant::now() + Duration::from_millis(500);
+        let on = |s: &Servo| matches!(s.counters.state(), ServoState::Armed | ServoState::Rendering);
+        while servos().any(on) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // The tick that went idle has written zero; two more periods for a device with its own thread.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let _ = nix::sys::signal::raise(Signal::SIGSTOP);
+}
+
+/// Zero from every servo, then the end of their threads; true when that is confirmed for each. All are told before one is waited for.
+pub(super) fn end(keepers: Vec<Keeper>) -> bool {
+    let mut servos: Vec<Servo> = keepers.into_iter().filter_map(|k| k.servo).collect();
+    for s in &servos {
+        s.flags.disarm();
+        s.flags.stop();
+    }
+    let until = Instant::now() + LAST_ZERO;
+    while !servos.iter().all(|s| s.counters.ended()) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let ended = |s: &mut Servo| {
+        if !s.counters.ended() {
+            tracing::error!("a servo did not end within 2 s; run `hapticd zero`");
+            return false;
+        }
+        s.join.take().is_none_or(|join| join())
+    };
+    servos.iter_mut().map(ended).fold(true, |all, one| all & one)
+}

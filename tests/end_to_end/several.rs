@@ -1,0 +1,467 @@
+//! Two devices of one kind in one daemon: one scene, a tool, an owner and a fault of its own for each.
+//!
+//! Both hands rest at the origins of their devices, which stand side by side over one cube; each holds a ball of another size.
+
+#[path = "several_ctl.rs"]
+mod ctl;
+
+use crate::daemon::{Daemon, HAPTICD, add_cube, refused, wait_for};
+use crate::{AWAY, TOUCHING, at};
+use hapticd::control::client::Client;
+use hapticd::protocol::messages::{DeviceStatus, Role};
+use hapticd::protocol::rpc::codes;
+use hapticd::protocol::telemetry::StateJson;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const ROLES: [&str; 2] = ["left", "right"];
+/// Radii of their tools, m.
+const RADII: [f64; 2] = [0.005, 0.006];
+/// N/m, of `add_cube`.
+const STIFFNESS: f64 = 500.0;
+
+/// A session that may arm, but nothing that belongs to others.
+fn owner(d: &Daemon, name: &str) -> Client {
+    Client::connect(Some(&d.socket()), name, Some(Role::Owner)).expect("connects")
+}
+
+/// A daemon with two simulated devices of one kind; `faults` go into the left one's hand script.
+fn pair(faults: &str) -> Daemon {
+    pair_of("ideal-6dof", faults)
+}
+
+fn pair_of(name: &str, faults: &str) -> Daemon {
+    let hand = "hand = \"normal\"\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.0, 0.0]\n";
+    let files = [tempfile::NamedTempFile::new(), tempfile::NamedTempFile::new()].map(|f| f.expect("a file"));
+    for (file, more) in files.iter().zip([faults, ""]) {
+        std::fs::write(file.path(), format!("{hand}{more}")).expect("writes");
+    }
+    let device = |i: usize| {
+        format!("[[device]]\nname = \"{name}\"\nrole = \"{}\"\nhand = {:?}\n", ROLES[i], files[i].path())
+    };
+    let d = Daemon::start(&format!("{}{}", device(0), device(1)));
+    for role in ROLES {
+        wait_state(&d, role, &["idle"]);
+    }
+    d
+}
+
+fn wait_state(d: &Daemon, role: &str, states: &[&str]) -> StateJson {
+    wait_for(&format!("{role} to be {states:?}"), || {
+        d.device(role).state.filter(|s| states.contains(&s.state.as_str()))
+    })
+}
+
+/// Side by side over a cube that waits out of reach, each with its own ball.
+fn build(d: &Daemon, c: &mut Client) {
+    add_cube(c, d.dir.path(), "cube", &json!({"pose": at(AWAY), "persistent": true}));
+    for ((role, radius), x) in ROLES.iter().zip(RADII).zip([-0.01, 0.01]) {
+        c.call("tool.set", json!({"device": role, "tool": {"sphere": {"radius": radius}}})).expect("a tool");
+        c.call("device.place", json!({"device": role, "pose": {"position": [x, 0.0, 0.0]}}))
+            .expect("a place");
+    }
+}
+
+fn arm(d: &Daemon, c: &mut Client, role: &str) {
+    c.call("arm", json!({"device": role})).expect("arms");
+    wait_state(d, role, &["rendering"]);
+}
+
+fn force(d: &Daemon, role: &str) -> f64 {
+    d.plant_of(role).wrench.force.norm()
+}
+
+/// Moves the cube under the tools and waits until the armed ones feel it.
+fn touch(d: &Daemon, c: &mut Client, roles: &[&str]) {
+    c.call("object.update", json!({"object": "cube", "pose": at(TOUCHING)})).expect("moves");
+    for role in roles {
+        wait_for(&format!("a force at {role}"), || (force(d, role) > 0.05).then_some(()));
+    }
+}
+
+/// Both armed by one session, and touching.
+fn both(d: &Daemon) -> Client {
+    let mut c = d.client("owner of both");
+    build(d, &mut c);
+    for role in ROLES {
+        arm(d, &mut c, role);
+    }
+    touch(d, &mut c, &ROLES);
+    c
+}
+
+/// The motors of that device are told zero and stay so over many further commands.
+fn wait_zero(d: &Daemon, role: &str) {
+    wait_for(&format!("zero at {role}"), || d.plant_of(role).is_zero().then_some(()));
+    let until = Instant::now() + Duration::from_millis(400);
+    while Instant::now() < until {
+        let r = d.plant_of(role);
+        assert!(r.is_zero(), "{role}: the force came back: {:?}", r.wrench);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// That device renders on: it ticks, without a fault, and its motors are told a force all the time.
+fn renders(d: &Daemon, role: &str) {
+    let before = d.device(role);
+    let commands = d.plant_of(role).count;
+    let until = Instant::now() + Duration::from_millis(400);
+    while Instant::now() < until {
+        assert!(force(d, role) > 0.05, "{role} has lost its force: {:?}", d.device(role).state);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let after = d.device(role);
+    let state = after.state.as_ref().expect("a state");
+    assert_eq!((state.state.as_str(), state.fault.as_str()), ("rendering", "none"), "{role}");
+    assert_eq!(after.owner, before.owner);
+    assert!(after.counters["ticks"] > before.counters["ticks"] && d.plant_of(role).count > commands);
+}
+
+/// A ball of radius r, its centre at height y over a flat face at `top`: it is pressed by r - (y - top).
+fn expected(radius: f64, state: &StateJson) -> f64 {
+    STIFFNESS * (radius - (state.position[1] - (TOUCHING + 0.02)))
+}
+
+/// What pushes a device's tool up at rest, by what its own ball must feel; `free`: what it is pushed with where nothing is touched (the
+/// Falcon's arm is carried).
+fn feel_their_own(d: &Daemon, free: [f64; 2], within: f64) {
+    for ((i, role), x) in ROLES.iter().enumerate().zip([-0.01, 0.01]) {
+        let push = |s: &StateJson| s.force[1] - free[i];
+        // Until the hand has come to rest against it.
+        let feels = |s: &StateJson| {
+            let own = expected(RADII[i], s);
+            s.touched == 1 && own > 0.1 && (push(s) - own).abs() < within
+        };
+        let state = wait_for(&format!("{role} to feel its ball"), || d.device(role).state.filter(feels));
+        assert!(
+            (state.position[0] - x).abs() < 0.002,
+            "{role} stands at its own place: {:?}",
+            state.position
+        );
+        // The other's ball would be pressed by a millimetre more, or less.
+        assert!((push(&state) - expected(RADII[1 - i], &state)).abs() > 0.4);
+    }
+}
+
+#[test]
+fn two_falcons_touch_one_object_each_with_its_own_tool() {
+    let d = pair_of("novint-falcon", "");
+    let mut c = owner(&d, "owner of both");
+    build(&d, &mut c);
+    ROLES.iter().for_each(|role| arm(&d, &mut c, role));
+    let free = ROLES.map(|role| {
+        wait_for("the whole force", || d.device(role).state.filter(|s| s.ramp == 1.0 && s.touched == 0)).force
+            [1]
+    });
+    c.call("object.update", json!({"object": "cube", "pose": at(TOUCHING)})).expect("moves");
+    feel_their_own(&d, free, 0.03);
+    let seen = d.status().devices;
+    assert!(seen.iter().all(|s| s.device == "novint-falcon" && s.owner == c.welcome().session));
+}
+
+#[test]
+fn two_devices_touch_one_object_each_with_its_own_tool() {
+    let d = pair("");
+    let mut c = both(&d);
+    feel_their_own(&d, [0.0; 2], 0.005);
+    let status = d.status();
+    let session = c.welcome().session;
+    let seen: Vec<_> = status.devices.iter().map(|s| (s.role.as_str(), s.device.as_str(), s.owner)).collect();
+    assert_eq!(seen, [("left", "ideal-6dof", session), ("right", "ideal-6dof", session)]);
+    assert_eq!((status.device_role.as_str(), status.owner), ("left", session), "the first stands above, too");
+    // Both streams of state, told apart by their number; telemetry by the role.
+    let mut udp = c.datagrams().expect("datagrams");
+    udp.attach().expect("attaches");
+    for role in ROLES {
+        c.call("state_stream", json!({"device": role, "rate_hz": 50.0})).expect("a stream");
+        c.call("subscribe", json!({"device": role, "rate_hz": 50.0})).expect("telemetry");
+    }
+    let (mut notes, mut heights) = ([0; 2], [0.0; 2]);
+    wait_for("telemetry of both", || {
+        let n = c.note(Duration::from_millis(50)).expect("reads").filter(|n| n.method == "telemetry")?;
+        let i = ROLES.iter().position(|r| n.params["device"] == *r).expect("a role");
+        heights[i] = n.params["state"]["position"][0].as_f64().expect("a number");
+        notes[i] += 1;
+        (notes[0] > 3 && notes[1] > 3).then_some(())
+    });
+    assert!(heights[0] < 0.0 && heights[1] > 0.0, "each told of its own device: {heights:?}");
+    let mut streams = [0; 2];
+    wait_for("state of both", || {
+        let (stream, s) = udp.state_of(Duration::from_millis(50)).expect("reads")?;
+        assert_eq!(s.position[0] > 0.0, stream == 1, "{stream}: {:?}", s.position);
+        streams[usize::from(stream)] += 1;
+        (streams[0] > 3 && streams[1] > 3).then_some(())
+    });
+    // A recording is one device's, and says whose.
+    let on = json!({"device": "right", "on": true});
+    let path = c.call("record", on).expect("records")["path"].as_str().expect("a path").to_owned();
+    c.call("record", json!({"device": "left", "on": true})).expect("the other one's beside it");
+    std::thread::sleep(Duration::from_millis(200));
+    for role in ROLES {
+        c.call("record", json!({"device": role, "on": false})).expect("ends");
+    }
+    let (header, records, _) = hapticd::recording::load(std::path::Path::new(&path)).expect("loads");
+    assert!(path.contains("/rec/right/") && header.extra["role"] == "right", "{path}: {:?}", header.extra);
+    assert!(!records.is_empty() && records.iter().all(|r| r.position[0] > 0.0), "the right one's own ticks");
+    // An edit without a device is for all: both get the same ball, whose force ramps up anew in the free.
+    c.call("object.update", json!({"object": "cube", "pose": at(AWAY)})).expect("moves");
+    let set = c.call("tool.set", json!({"tool": {"sphere": {"radius": 0.0055}}})).expect("a tool");
+    for role in ROLES {
+        wait_for(&format!("{role} to have it"), || {
+            let s = d.device(role).state?;
+            (s.generation >= set["generation"].as_u64()? && s.state == "rendering").then_some(())
+        });
+    }
+    touch(&d, &mut c, &ROLES);
+    for role in ROLES {
+        wait_for(&format!("{role} to feel the new ball"), || {
+            let s = d.device(role).state?;
+            ((s.force[1] - expected(0.0055, &s)).abs() < 0.005).then_some(())
+        });
+    }
+}
+
+#[test]
+fn each_device_has_its_own_owner() {
+    let d = pair("");
+    let (mut a, mut b) = (owner(&d, "a"), owner(&d, "b"));
+    build(&d, &mut b);
+    arm(&d, &mut a, "left");
+    assert_eq!(refused(b.call("arm", json!({"device": "left"}))), codes::NOT_OWNER);
+    // The first is meant where none is named.
+    assert_eq!(refused(b.call("arm", json!({}))), codes::NOT_OWNER);
+    arm(&d, &mut b, "right");
+    let owners = |d: &Daemon| ROLES.map(|r| d.device(r).owner);
+    let [sa, sb] = [a.welcome().session, b.welcome().session];
+    assert_eq!(owners(&d), [sa, sb]);
+    touch(&d, &mut b, &ROLES);
+    // What changes a servo is for the one that holds it; another's limit is no limit of one's own.
+    for (method, mut params) in
+        [("limits", json!({"force": 1e-3})), ("clutch", json!({"held": true})), ("disarm", json!({}))]
+    {
+        params["device"] = "right".into();
+        assert_eq!(refused(a.call(method, params)), codes::NOT_OWNER, "{method}");
+    }
+    a.call("limits", json!({"device": "left", "force": 0.06})).expect("lowers");
+    wait_for("the lower limit", || (force(&d, "left") <= 0.06 + 1e-9).then_some(()));
+    wait_for("more than that", || (force(&d, "right") > 0.1).then_some(()));
+    renders(&d, "right");
+    // Without a device: what one holds, and nothing of the other's.
+    a.call("disarm", json!({})).expect("disarms");
+    wait_zero(&d, "left");
+    renders(&d, "right");
+    assert_eq!(owners(&d), [0, sb]);
+    assert_eq!(refused(a.call("disarm", json!({}))), codes::NOT_OWNER, "it holds nothing any more");
+    renders(&d, "right");
+    // An admin that holds nothing takes all of it.
+    arm_again(&d, &mut a, &mut b);
+    d.client("admin").call("disarm", json!({})).expect("disarms");
+    for role in ROLES {
+        wait_zero(&d, role);
+    }
+    assert_eq!(owners(&d), [0, 0]);
+}
+
+/// The left one in the hands of `a` once more, and both touching.
+fn arm_again(d: &Daemon, a: &mut Client, b: &mut Client) {
+    b.call("object.update", json!({"object": "cube", "pose": at(AWAY)})).expect("moves");
+    arm(d, a, "left");
+    touch(d, b, &ROLES);
+}
+
+#[test]
+fn the_owner_that_goes_leaves_the_other_one_s_device_alone() {
+    let d = pair("");
+    let (mut a, mut b) = (owner(&d, "a"), owner(&d, "b"));
+    build(&d, &mut b);
+    arm(&d, &mut a, "left");
+    arm(&d, &mut b, "right");
+    touch(&d, &mut b, &ROLES);
+    drop(a);
+    wait_zero(&d, "left");
+    renders(&d, "right");
+    // It may be had again, by the one that holds the other.
+    b.call("object.update", json!({"object": "cube", "pose": at(AWAY)})).expect("moves");
+    arm(&d, &mut b, "left");
+    touch(&d, &mut b, &ROLES);
+    drop(b);
+    for role in ROLES {
+        wait_zero(&d, role);
+    }
+}
+
+#[test]
+fn a_device_that_is_not_there_is_named_in_the_refusal() {
+    let d = pair("");
+    let mut c = d.client("lost");
+    let calls = [
+        ("arm", json!({})),
+        ("takeover", json!({})),
+        ("disarm", json!({})),
+        ("clear_fault", json!({})),
+        ("limits", json!({"force": 1.0})),
+        ("clutch", json!({"held": true})),
+        ("recentre", json!({"to": [0.0, 0.0, 0.0]})),
+        ("subscribe", json!({"rate_hz": 1.0})),
+        ("state_stream", json!({"rate_hz": 1.0})),
+        ("record", json!({"on": true})),
+        ("tool.set", json!({"tool": {"sphere": {"radius": 0.01}}})),
+        ("device.place", json!({"scale": 1.0})),
+    ];
+    let before = d.status().generation;
+    for (method, mut params) in calls {
+        params["device"] = "middle".into();
+        let e = match c.call(method, params) {
+            Err(hapticd::control::client::ClientError::Refused(e)) => e,
+            other => panic!("{method}: {other:?}"),
+        };
+        assert_eq!(e.code, codes::NOT_FOUND, "{method}: {e:?}");
+        assert!(e.message.contains("'middle'") && e.message.contains("left, right"), "{method}: {e:?}");
+        assert_eq!(e.data.and_then(|d| d.field).as_deref(), Some("device"), "{method}");
+    }
+    assert_eq!(d.status().generation, before, "nothing has changed");
+    assert!(ROLES.iter().all(|r| d.device(r).owner == 0));
+}
+
+/// Both touch; the left one falls into that fault, and stays there without force.
+fn fault_of_the_left(faults: &str, reason: &str, provoke: impl FnOnce(&mut Client)) {
+    let d = pair(faults);
+    let mut c = both(&d);
+    provoke(&mut c);
+    wait_for(reason, || d.device("left").state.filter(|s| s.state == "fault" && s.fault == reason));
+    wait_zero(&d, "left");
+    renders(&d, "right");
+    let told = wait_for("the event", || {
+        let n = c.note(Duration::from_millis(50)).expect("reads")?;
+        (n.params["event"] == "fault").then_some(n.params)
+    });
+    assert_eq!(told["device"], "left", "{told}");
+    // The dump lies in the device's own directory.
+    let recordings = d.dir.path().join("rec");
+    wait_for("the dump", || {
+        let mut files = std::fs::read_dir(recordings.join("left")).ok()?.flatten();
+        files.any(|f| f.file_name().to_string_lossy().contains(reason)).then_some(())
+    });
+    assert!(!recordings.join("right").exists());
+}
+
+#[test]
+fn a_fault_of_one_device_leaves_the_other_rendering() {
+    // Slower than any hand is still.
+    let provoke =
+        |c: &mut Client| drop(c.call("limits", json!({"device": "left", "velocity": 1e-9})).expect("lowers"));
+    fault_of_the_left("", "velocity", provoke);
+}
+
+#[test]
+fn one_device_that_is_unplugged_leaves_the_other_rendering() {
+    // Late enough that a slow machine touches before.
+    fault_of_the_left("[[fault]]\nkind = \"unplug\"\nat = 20.0\n", "device_gone", |_| ());
+}
+
+/// Broken code in one device's driver: its own servo ends at zero and is started again, the other renders on.
+#[test]
+fn a_panic_in_one_servo_leaves_the_other_rendering() {
+    // Every life of the left device ends so; the right one is touched before, during and after.
+    let d = pair("[[fault]]\nkind = \"panic\"\nat = 12.0\n");
+    let mut c = both(&d);
+    d.wait_log("the servo panicked");
+    wait_zero(&d, "left");
+    renders(&d, "right");
+    assert_eq!(d.device("left").owner, 0);
+    // Its successor feels the scene as it stands, and nobody holds it.
+    let generation = d.device("right").state.expect("a state").generation;
+    let next = wait_for("another servo", || d.device("left").state.filter(|s| s.generation >= generation));
+    assert_eq!(next.state, "idle");
+    renders(&d, "right");
+    c.call("object.update", json!({"object": "cube", "pose": at(AWAY)})).expect("moves");
+    arm(&d, &mut c, "left");
+    touch(&d, &mut c, &ROLES);
+}
+
+/// Every way out takes both forces.
+#[test]
+fn every_end_of_the_daemon_zeroes_both_devices() {
+    for signal in [Signal::SIGTERM, Signal::SIGSEGV, Signal::SIGABRT] {
+        let mut d = pair("");
+        let _c = both(&d);
+        d.signal(signal);
+        let status = d.wait_exit();
+        assert_eq!(status.success(), signal == Signal::SIGTERM, "{status}");
+        for role in ROLES {
+            let plant = d.plant_of(role);
+            assert!(plant.is_zero() && plant.since_zero == 0, "{signal}: {role}: {:?}", plant.wrench);
+        }
+    }
+    // A panic that the daemon cannot do without.
+    let mut d = pair("");
+    let _c = both(&d);
+    let mut r = d.raw();
+    r.hello();
+    r.send(&json!({"jsonrpc":"2.0","id":1,"method":"debug.panic","params":{"task":"bridge"}}).to_string());
+    assert!(!d.wait_exit().success());
+    assert!(ROLES.iter().all(|role| d.plant_of(role).is_zero()));
+    // What can do nothing more itself: `hapticd zero` afterwards.
+    let mut d = pair("");
+    let _c = both(&d);
+    d.signal(Signal::SIGKILL);
+    d.wait_exit();
+    assert!(ROLES.iter().all(|role| !d.plant_of(role).is_zero()), "nobody said zero");
+    let zero =
+        Command::new(HAPTICD).arg("zero").arg("--config").arg(d.dir.path().join("hapticd.toml")).output();
+    assert!(zero.expect("runs").status.success());
+    assert!(ROLES.iter().all(|role| d.plant_of(role).is_zero()));
+}
+
+/// Stopped like a job of a shell: zero for both before.
+#[test]
+fn a_stop_takes_both_forces_first() {
+    let d = pair("");
+    let _c = both(&d);
+    d.signal(Signal::SIGTSTP);
+    d.wait_stopped();
+    assert!(ROLES.iter().all(|role| d.plant_of(role).is_zero()));
+    d.signal(Signal::SIGCONT);
+    for role in ROLES {
+        wait_state(&d, role, &["fault", "idle"]);
+        wait_zero(&d, role);
+    }
+}
+
+/// One that is not there is waited for; the other works.
+#[test]
+fn a_device_that_is_missing_holds_up_nobody() {
+    let file = "[[device]]\nname = \"novint-falcon\"\nrole = \"real\"\ndriver = \"attached\"\nserial = \"of no falcon\"\n\
+                [[device]]\nname = \"novint-falcon\"\nrole = \"right\"\n";
+    let d = Daemon::start(file);
+    wait_state(&d, "right", &["idle"]);
+    let mut c = d.client("owner");
+    arm(&d, &mut c, "right");
+    let refused = refused(c.call("arm", json!({"device": "real"})));
+    assert_eq!(refused, codes::SERVO);
+    let seen: Vec<DeviceStatus> = d.status().devices;
+    assert_eq!(seen[1].owner, c.welcome().session);
+    assert!(seen[0].state.as_ref().is_none_or(|s| s.state == "absent"), "{:?}", seen[0].state);
+}
+
+/// With one device nothing of this shows: requests and answers are those that an old client knows.
+#[test]
+fn one_device_answers_as_it_always_did() {
+    let d = crate::start();
+    let mut c = d.client("old");
+    let status = c.call("status", json!({})).expect("status");
+    assert!(status.get("devices").is_none());
+    c.call("subscribe", json!({"rate_hz": 100.0})).expect("telemetry");
+    crate::arm(&d, &mut c);
+    let mut seen: Vec<Value> = Vec::new();
+    wait_for("telemetry and an event", || {
+        seen.extend(c.note(Duration::from_millis(50)).expect("reads").map(|n| n.params));
+        let has = |key: &str| seen.iter().any(|p| p.get(key).is_some());
+        (has("state") && has("event")).then_some(())
+    });
+    assert!(seen.iter().all(|p| p.get("device").is_none()), "{seen:?}");
+    // The role is a name for it all the same.
+    c.call("disarm", json!({"device": "main"})).expect("disarms");
+}
