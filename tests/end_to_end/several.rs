@@ -211,7 +211,7 @@ fn two_devices_touch_one_object_each_with_its_own_tool() {
     for role in ROLES {
         wait_for(&format!("{role} to have it"), || {
             let s = d.device(role).state?;
-            (s.generation >= set["generation"].as_u64()? && s.state == "rendering").then_some(())
+            (s.generation >= set["generation"].as_u64()? && s.ramp == 1.0).then_some(())
         });
     }
     touch(&d, &mut c, &ROLES);
