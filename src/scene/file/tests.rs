@@ -193,7 +193,8 @@ const WRONG: &[(&str, &str, usize, &str, &str)] = &[
     ("count = [2, 3, 1]", "count = [200, 300, 1]", 39, "objects.grid.copies.count", "60000 copies"),
     ("mesh = \"ball\"\npoints", "mesh = \"bal\"\npoints", 42, "tool.geometry", "no geometry 'bal'"),
     ("points = 400", "sphere_radius_m = 0.1", 42, "tool", "either sphere_radius_m or mesh"),
-    ("[tool]", "[tools]", 42, "tools", "did you mean 'tool'?"),
+    ("[tool]", "[tol]", 42, "tol", "did you mean 'tool'?"),
+    ("[tool]", "[tools]", 43, "tools.mesh", "expected a table"),
 ];
 
 #[test]
