@@ -229,7 +229,9 @@ fn gravity_compensation_holds_the_device() {
         }
         let start = start_at(Vec3::new(0.01, -0.01, 0.01));
         let sheet = profile.clone();
-        let mut held = open(profile.clone(), Setup { hand: start.clone(), ..Setup::default() });
+        // Without friction nothing ends the fall in which a delayed first command finds it.
+        let delays = Some((profile.transport.read_delay, 0));
+        let mut held = open(profile.clone(), Setup { hand: start.clone(), delays, ..Setup::default() });
         run(&mut held, 0..300, |_, s| sheet.gravity_compensation(&s.joints));
         let mut free = open(profile, Setup { hand: start, ..Setup::default() });
         run(&mut free, 0..300, |_, _| Wrench::ZERO);

@@ -7,6 +7,8 @@ mod attached;
 mod coupled;
 #[path = "servo/crash.rs"]
 mod crash;
+#[path = "servo/delay.rs"]
+mod delay;
 #[path = "servo/device.rs"]
 mod device;
 #[path = "servo/effects.rs"]

@@ -128,11 +128,11 @@ impl Server {
             (0..self.board.roles.len()).map(|d| self.device_status(d, generation)).collect();
         let mut warnings = self.board.with(|i| i.warnings.clone());
         for device in 0..all.len() {
-            let trouble = self.board.counters(device).map_or_else(String::new, |c| c.device_trouble());
-            if !trouble.is_empty() {
-                let role = self.board.name(device).map_or_else(String::new, |role| format!(" {role}"));
-                warnings.push(format!("device{role}: {trouble}"));
-            }
+            let Some(counters) = self.board.counters(device) else { continue };
+            let trouble = Some(counters.device_trouble()).filter(|t| !t.is_empty());
+            let slow = counters.loop_delay().and_then(softened);
+            let role = self.board.name(device).map_or_else(String::new, |role| format!(" {role}"));
+            warnings.extend(trouble.into_iter().chain(slow).map(|text| format!("device{role}: {text}")));
         }
         // There is always one.
         let first = all.first().cloned().unwrap_or_else(|| self.device_status(0, generation));
@@ -213,10 +213,41 @@ impl Server {
             put("adopted", s.adopted.load(Relaxed));
             put("wake_max_ns", s.wake_max_ns.load(Relaxed).max(0).cast_unsigned());
             put("compute_max_ns", s.compute_max_ns.load(Relaxed));
+            if let Some((delay_ns, part)) = s.loop_delay() {
+                put("loop_delay_us", delay_ns / 1000);
+                put("stiffness_left_percent", (part * 100.0).round() as u64);
+            }
             for (name, n) in s.io() {
                 put(name, n);
             }
         }
         out
+    }
+}
+
+/// Part of the profile's stiffness from which on people are told that it is not all there.
+const WORTH_TELLING: f64 = 0.9;
+
+/// What a loop that is slower than the profile states makes of contacts, for people.
+fn softened((delay_ns, part): (u64, f64)) -> Option<String> {
+    (part < WORTH_TELLING).then(|| {
+        format!(
+            "the loop from sense to force takes {:.1} ms, more than the device's profile counts with: contacts are rendered with at \
+             most {:.0} % of its stiffness, so that they stay stable; `hapticd doctor` says what slows the machine down",
+            delay_ns as f64 * 1e-6,
+            part * 100.0
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_loop_is_told_and_a_sound_one_is_not() {
+        assert_eq!(softened((1_000_000, 1.0)), None);
+        let text = softened((2_040_000, 0.6)).expect("told");
+        assert!(text.contains("2.0 ms") && text.contains("60 %"), "{text}");
     }
 }

@@ -135,6 +135,11 @@ pub trait Device: Send {
     fn next_sample_ns(&self, _now_ns: u64) -> Option<u64> {
         None
     }
+    /// Time from a sense to the force that was made of it, as the device's I/O measures it, ns: one of twenty takes longer.
+    /// `None` for a device that does not measure it, or has not yet. Real-time safe.
+    fn delay_ns(&self) -> Option<u64> {
+        None
+    }
     /// Commands zero force whatever the state; best effort. Real-time safe.
     fn zero(&mut self, now_ns: u64);
     /// State and counters of the I/O thread of a device that has one. Not real-time.

@@ -109,6 +109,11 @@ impl Coupled {
         self.coupling.law == Law::Dynamic
     }
 
+    /// What the device renders stably from now on, and the damping time of the spring, s.
+    pub(super) fn within(&mut self, caps: &Caps, tau: f64) {
+        (self.caps, self.tau) = (*caps, tau);
+    }
+
     /// The tool's pose jumps in this tick: the virtual one jumps with it.
     pub(super) fn restart(&mut self) {
         self.restart = true;

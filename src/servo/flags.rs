@@ -120,6 +120,10 @@ pub struct Counters {
     pub wake_max_ns: AtomicI64,
     /// Longest tick so far, ns.
     pub compute_max_ns: AtomicU64,
+    /// From the device's sense to its force as the servo counts with it, ns.
+    pub(super) delay_ns: AtomicU64,
+    /// Bits of the part of the profile's stiffness that this delay leaves; 0 before the first tick.
+    pub(super) ceiling: AtomicU64,
     pub(super) state: AtomicU8,
     pub(super) zero: AtomicU8,
     pub(super) fault: AtomicU8,
@@ -161,6 +165,13 @@ impl Counters {
         self.fault.store(fault as u8, Release);
         self.zero.store(ZeroReason::Fault as u8, Release);
         self.state.store(ServoState::Fault as u8, Release);
+    }
+
+    /// From the device's sense to its force, ns, and the part of the profile's stiffness that this leaves, above 0, at most 1;
+    /// `None` before the first tick.
+    pub fn loop_delay(&self) -> Option<(u64, f64)> {
+        let part = f64::from_bits(self.ceiling.load(Relaxed));
+        (part > 0.0).then(|| (self.delay_ns.load(Relaxed), part))
     }
 
     /// True in the servo's own thread. Async-signal-safe.

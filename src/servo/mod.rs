@@ -8,6 +8,7 @@ pub mod arming;
 pub mod clock;
 mod config;
 mod coupled;
+mod delay;
 mod energy;
 mod flags;
 pub mod handle;

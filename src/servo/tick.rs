@@ -21,6 +21,7 @@ use super::adopt::Adopted;
 use super::arming::Arming;
 use super::clock::Clock;
 use super::coupled::{self, Coupled};
+use super::delay::LoopDelay;
 use super::energy::Energy;
 use super::handle::ServoEnd;
 use super::mapping::{Mapping, ToolState};
@@ -32,7 +33,7 @@ use crate::contact::Deadline;
 use crate::device::profile::Profile;
 use crate::device::{Accepted, Device, Lifecycle, WriteFault};
 use crate::geometry::{Pose, Wrench};
-use crate::haptics::coupling::{self, Caps, Felt, Preset, Rendered};
+use crate::haptics::coupling::{self, Felt, Rendered};
 use crate::haptics::effects::{Effects, Pace, Push};
 use crate::haptics::guard::{self, Limits};
 use std::sync::Arc;
@@ -50,10 +51,8 @@ pub struct Servo {
     pub(super) coupled: Coupled,
     queries: Queries,
     effects: Effects,
-    caps: Caps,
+    delay: LoopDelay,
     limits: Limits,
-    /// Damping time of the contact, s.
-    tau: f64,
     gravity: bool,
     /// Factor of the stiffness cap in the last tick, and that of what the contacts left to the effects.
     factor: f64,
@@ -86,29 +85,15 @@ impl Servo {
     /// A servo for a device of this profile.
     pub fn new(end: ServoEnd, profile: &Arc<Profile>) -> Self {
         let (config, dt) = (end.config.clone(), end.config.dt());
-        let delay = f64::from(profile.transport.read_delay + profile.transport.write_delay) * dt;
-        let part = config.coupling.preset.part();
-        let caps = Caps {
-            stiffness: part * profile.max_stiffness,
-            rot_stiffness: part * profile.max_rot_stiffness,
-            damping: profile.max_damping,
-            rot_damping: profile.max_rot_damping,
-            actuated: profile.actuated,
-        };
+        let delay = LoopDelay::new(&config, profile);
         let limits = Limits::new(
             config.max_force.min(profile.max_force),
             config.max_torque.min(profile.max_torque),
             config.slew_force * dt,
             config.slew_torque * dt,
         );
-        let damping_time = || match config.coupling.preset {
-            Preset::Crisp => coupling::least_damping_time(dt, delay),
-            Preset::Soft | Preset::Normal => coupling::damping_time(dt, delay, &caps),
-        };
-        let tau = config.damping_time.unwrap_or_else(damping_time);
-        let coupled = Coupled::new(config.coupling, &caps, tau, &limits, profile.max_velocity);
-        // A virtual tool's contact needs no more damping than its own integration: a tick's worth keeps it quiet.
-        let tau = if coupled.dynamic() { dt } else { tau };
+        let coupled =
+            Coupled::new(config.coupling, &delay.caps(), delay.tau(), &limits, profile.max_velocity);
         Self {
             arming: Arming::new(end.flags.disarms()),
             mapping: Mapping::default(),
@@ -118,9 +103,8 @@ impl Servo {
             coupled,
             queries: Queries::default(),
             effects: Effects::default(),
-            caps,
+            delay,
             limits,
-            tau,
             gravity: profile.gravity_compensation(&[0.0; 6]) != Wrench::ZERO,
             factor: 1.0,
             effect_factor: 1.0,
@@ -152,6 +136,7 @@ impl Servo {
     ) -> TickRecord {
         let now = clock.now_ns();
         let dt = self.since_last(plan);
+        self.watch_delay(device, now.saturating_sub(plan.due_ns) as i64);
         // 1. Adopt the newest scene, motion frame and commands: everything below sees one world.
         let adopted = self.adopt(device.lifecycle(), now, fault);
         // 2. and 3. Read the device and check the sample.
@@ -181,6 +166,21 @@ impl Servo {
         ns as f64 * 1e-9
     }
 
+    /// The loop's delay: what the device renders stably falls with it.
+    fn watch_delay(&mut self, device: &dyn Device, late_ns: i64) {
+        self.delay.step(late_ns, device.delay_ns());
+        self.coupled.within(&self.delay.caps(), self.delay.tau());
+        let counters = &self.end.counters;
+        counters.delay_ns.store((self.delay.seconds() * 1e9) as u64, Relaxed);
+        counters.ceiling.store(self.delay.part().to_bits(), Relaxed);
+    }
+
+    /// Damping time of the contact, s.
+    fn tau(&self) -> f64 {
+        // A virtual tool's contact needs no more damping than its own integration: a tick's worth keeps it quiet.
+        if self.coupled.dynamic() { self.end.config.dt() } else { self.delay.tau() }
+    }
+
     fn tool_state(&mut self, sensed: &Sensed) -> ToolState {
         let offset = self.tool.map_or_else(Pose::identity, |(_, offset)| offset);
         let target = self.mapping.tool(&sensed.pose, &sensed.twist, &offset);
@@ -192,7 +192,7 @@ impl Servo {
         if !self.sense.has_sample() {
             return Touch::NOTHING;
         }
-        let config = &self.end.config;
+        let (config, tau) = (&self.end.config, self.tau());
         let deadline = config.deadline_ns.filter(|_| clock.is_real());
         let deadline = deadline.map(|ns| Until { clock, at: now.saturating_add(ns) });
         let keep = self.arming.gain() > 0.0;
@@ -206,7 +206,7 @@ impl Servo {
             since: adopted.since,
             units: config.budget_units,
             deadline: deadline.as_ref().map(|d| d as &dyn Deadline),
-            tau: self.tau,
+            tau,
             grip: self.coupled.grip(),
             way: SAMPLES * self.coupled.fastest() * self.mapping.scale() * config.dt(),
             fade: config.fade,
@@ -215,7 +215,7 @@ impl Servo {
         });
         if keep {
             let (fade, scale) = (config.fade, self.mapping.scale());
-            let pace = Pace { dt, fade, release: config.ramp_down, tau: self.tau, scale };
+            let pace = Pace { dt, fade, release: config.ramp_down, tau, scale };
             let (x, v) = (&tool.pose.translation.vector, &tool.twist.linear);
             let push = self.effects.step(&snapshot.effects, x, v, &pace);
             // A virtual tool feels both; a device directly feels each within what it bears.
@@ -243,17 +243,18 @@ impl Servo {
             self.factor = 1.0;
             Rendered { wrench, factor: 1.0, load: 0.0 }
         } else {
+            let caps = self.delay.caps();
             let nothing =
                 |last| Rendered { wrench: Wrench::ZERO, factor: coupling::recovered(last, dt), load: 0.0 };
             let contacts = match touch.felt {
-                true => coupling::render(&self.caps, &felt, self.factor, dt),
+                true => coupling::render(&caps, &felt, self.factor, dt),
                 false => nothing(self.factor),
             };
             // Effects never lower a contact: a wall would be gone as long as they last, and come back under a hand deep in it.
             let left = (1.0 - contacts.load).max(LEAST_LEFT);
             let felt = self.effect(touch, tool);
             let effects = match &felt {
-                Some(felt) => coupling::render_within(&self.caps, felt, left, self.effect_factor, dt),
+                Some(felt) => coupling::render_within(&caps, felt, left, self.effect_factor, dt),
                 None => nothing(self.effect_factor),
             };
             (self.factor, self.effect_factor) = (contacts.factor, effects.factor);

@@ -4,11 +4,14 @@ use crate::world::{Bench, MS, floor, norm, object, scene, sphere_tool};
 use hapticd::device::driver;
 use hapticd::device::emulated::bus::{Bus, Plugged};
 use hapticd::device::emulated::{self, Stepped};
+use hapticd::device::io::shared::Shared;
+use hapticd::device::profile::Profile;
 use hapticd::device::registry::Registry;
 use hapticd::device::simulated::HandScript;
 use hapticd::geometry::Pose;
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
-use hapticd::servo::record::{Fault, ServoState, TickRecord};
+use hapticd::servo::record::{FLAG_STIFFNESS_CAPPED, Fault, ServoState, TickRecord};
+use std::sync::Arc;
 
 /// One tick; the states that it goes through are kept.
 fn step(bench: &mut Bench, states: &mut Vec<ServoState>) -> TickRecord {
@@ -19,9 +22,8 @@ fn step(bench: &mut Bench, states: &mut Vec<ServoState>) -> TickRecord {
     r
 }
 
-#[test]
-fn a_falcon_pulled_out_in_contact_comes_back_without_force() {
-    let profile = Registry::builtin().profile("novint-falcon").expect("shipped");
+/// A Falcon of this profile whose hand presses its ball into a floor of 1000 N/m from the second second on.
+fn falcon(profile: Profile) -> (Bench, Plugged<emulated::falcon::Falcon>, Arc<Shared>) {
     let hand = HandScript::parse(
         "hand = 'normal'\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.02, 0.0]\n\
          [[keyframe]]\ntime = 1.0\nposition = [0.0, 0.02, 0.0]\n[[keyframe]]\ntime = 1.5\nposition = [0.0, -0.01, 0.0]\n",
@@ -31,17 +33,54 @@ fn a_falcon_pulled_out_in_contact_comes_back_without_force() {
     let gadget = emulated::falcon::Falcon::new(&profile, &hand, setup).expect("in reach");
     let plugged = Plugged::new(Bus::new(gadget, 200.0, 654_321, false));
     let port = Box::new(driver::falcon::Falcon::new(None));
-    let device = Stepped::new(profile, port, plugged.clone());
+    let device = Stepped::new(Arc::new(profile), port, plugged.clone());
     let shared = device.shared().clone();
     let mut bench = Bench::new(Box::new(device), ServoConfig::default());
     bench.publish(scene(1, &sphere_tool(0.01), vec![object(1, floor(), Pose::identity(), 1000.0)]));
+    (bench, plugged, shared)
+}
 
-    let mut states = Vec::new();
-    while step(&mut bench, &mut states).state != ServoState::Idle {
+fn shipped() -> Profile {
+    Profile::clone(&Registry::builtin().profile("novint-falcon").expect("shipped"))
+}
+
+/// Until it is homed, and armed.
+fn arm(bench: &mut Bench, shared: &Shared, states: &mut Vec<ServoState>) {
+    while step(bench, states).state != ServoState::Idle {
         assert!(bench.servo.now_ns() < 2000 * MS, "{}", shared.trouble());
     }
     bench.handle.send(ServoCommand::Arm { session: 1 }).expect("room");
     bench.handle.send(ServoCommand::Lease { until_ns: u64::MAX }).expect("room");
+}
+
+/// The loop over USB takes two frames, and the profile says so: nothing is lost. One that promised a frame less would have
+/// its stiffness lowered to (0.5 + 1)/(0.5 + 2) of what it allows.
+#[test]
+fn the_measured_delay_lowers_the_stiffness_of_a_device_that_is_slower_than_it_says() {
+    for (write_delay, left) in [(1, 1.0), (0, 0.6)] {
+        let mut profile = shipped();
+        assert_eq!((profile.transport.read_delay, profile.transport.write_delay), (1, 1));
+        profile.transport.write_delay = write_delay;
+        // What is left of it would bear less than the floor asks for only where the delay counts.
+        profile.max_stiffness = 1200.0;
+        let (mut bench, _plugged, shared) = falcon(profile);
+        let mut states = Vec::new();
+        arm(&mut bench, &shared, &mut states);
+        let r = (0..3000).map(|_| step(&mut bench, &mut states)).last().expect("ticks");
+        let (delay, part) = bench.handle.counters().loop_delay().expect("known");
+        assert!((1_900_000..2_300_000).contains(&delay), "{delay}");
+        assert!((part - left).abs() < 0.05, "{part}");
+        assert_eq!(r.state, ServoState::Rendering);
+        assert!(norm(r.applied_force) > 0.5, "{r:?}");
+        assert_eq!(r.flags & FLAG_STIFFNESS_CAPPED != 0, left < 1.0, "{r:?}");
+    }
+}
+
+#[test]
+fn a_falcon_pulled_out_in_contact_comes_back_without_force() {
+    let (mut bench, plugged, shared) = falcon(shipped());
+    let mut states = Vec::new();
+    arm(&mut bench, &shared, &mut states);
     let mut pushed = 0;
     let (mut at, before) = (0, shared.stats.list());
     for _ in 0..3000 {

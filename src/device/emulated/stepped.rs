@@ -108,6 +108,10 @@ impl<G: Gadget + 'static> Device for Stepped<G> {
         self.front.next_sample_ns(now_ns)
     }
 
+    fn delay_ns(&self) -> Option<u64> {
+        self.front.delay_ns()
+    }
+
     fn io(&self) -> Option<Arc<Shared>> {
         self.front.io()
     }

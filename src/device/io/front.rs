@@ -153,6 +153,10 @@ impl Device for Front {
         })
     }
 
+    fn delay_ns(&self) -> Option<u64> {
+        self.shared.stats.delay_ns()
+    }
+
     fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
         if self.lifecycle() == Lifecycle::Absent {
             return Err(ReadFault::Gone);

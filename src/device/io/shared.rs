@@ -80,6 +80,12 @@ pub const BUCKET_NS: u64 = 50_000;
 /// Buckets; the last one holds everything beyond.
 pub const BUCKETS: usize = 401;
 
+/// By so much [`Stats::delay_ns`] rises with each longer time, ns, and falls with each shorter one: a twentieth, so that it
+/// settles where one of twenty is longer (the frugal quantile of Ma, Muthukrishnan and Sandler, 2013). A millisecond takes a
+/// tenth of a second up and two seconds down.
+const DELAY_STEP: u64 = 10_000;
+const ONE_OF: u64 = 20;
+
 /// Counters of a device's I/O.
 #[derive(Debug)]
 pub struct Stats {
@@ -101,6 +107,8 @@ pub struct Stats {
     pub rounds: AtomicU64,
     /// Time from the device's sense to the device's force, by [`BUCKET_NS`].
     latency: Box<[AtomicU32]>,
+    /// Of these times lately, that which one of twenty exceeds, ns; 0 before the first.
+    delay: AtomicU64,
 }
 
 impl Default for Stats {
@@ -115,6 +123,7 @@ impl Default for Stats {
             gone: AtomicU64::new(0),
             rounds: AtomicU64::new(0),
             latency: (0..BUCKETS).map(|_| AtomicU32::new(0)).collect(),
+            delay: AtomicU64::new(0),
         }
     }
 }
@@ -126,6 +135,17 @@ impl Stats {
         if let Some(count) = self.latency.get(bucket) {
             count.fetch_add(1, Relaxed);
         }
+        // From nothing: a first one that comes very late does not count for long.
+        let delay = match self.delay.load(Relaxed) {
+            old if ns > old => (old + DELAY_STEP).min(ns),
+            old => old.saturating_sub(DELAY_STEP / ONE_OF).max(ns),
+        };
+        self.delay.store(delay, Relaxed);
+    }
+
+    /// Of the sense-to-force times lately, that which one of twenty exceeds, ns; `None` before the first. Real-time safe.
+    pub fn delay_ns(&self) -> Option<u64> {
+        Some(self.delay.load(Relaxed)).filter(|d| *d > 0)
     }
 
     /// Upper edge of the bucket below which `share` (0 to 1) of the sense-to-force times lie, ns; `None` before the first.
@@ -360,6 +380,21 @@ mod tests {
             shared.set_lifecycle(l);
             assert_eq!(shared.lifecycle(), l);
         }
+    }
+
+    /// One of ten comes late: that is the delay; one of a hundred: it is not.
+    #[test]
+    fn the_delay_is_what_one_of_twenty_exceeds() {
+        let stats = Stats::default();
+        assert_eq!(stats.delay_ns(), None);
+        let run = |every: u64, rounds: u64| {
+            (0..rounds).for_each(|k| stats.latency(if k % every == 0 { 5_000_000 } else { 2_000_000 }));
+            stats.delay_ns().expect("measured")
+        };
+        stats.latency(60_000_000);
+        assert!((1_990_000..=2_100_000).contains(&run(100, 1000)));
+        assert!((4_900_000..=5_000_000).contains(&run(10, 20_000)));
+        assert!((1_990_000..=2_100_000).contains(&run(100, 20_000)));
     }
 
     #[test]

@@ -88,6 +88,10 @@ impl Device for Phantom {
         Err(DeviceError::Driver(format!("{}: {text}", self.profile.name)))
     }
 
+    fn delay_ns(&self) -> Option<u64> {
+        self.shared.stats.delay_ns()
+    }
+
     fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
         if self.lifecycle() == Lifecycle::Absent {
             return Err(ReadFault::Gone);

@@ -1,0 +1,65 @@
+//! What the loop's delay leaves of the stiffness: ticks that begin late, and a device that is slower than its profile states.
+
+use crate::device::Puppet;
+use crate::world::{Bench, floor, norm, object, scene, sphere_tool};
+use hapticd::geometry::{Pose, Vec3};
+use hapticd::servo::handle::ServoConfig;
+use hapticd::servo::record::{FLAG_STIFFNESS_CAPPED, Fault, TickRecord, ZeroReason};
+
+/// Stiffness of the floor, all that the ideal device renders, N/m; and how deep the ball is pressed into it, m.
+const STIFFNESS: f64 = 4000.0;
+const DEPTH: f64 = 0.5e-3;
+
+fn pressed() -> (Bench, f64) {
+    let puppet = Puppet::new(Vec3::new(0.0, 0.02, 0.0));
+    let mut bench = Bench::new(Box::new(puppet.clone()), ServoConfig::default());
+    bench.publish(scene(1, &sphere_tool(0.01), vec![object(1, floor(), Pose::identity(), STIFFNESS)]));
+    bench.arm();
+    for k in 0..=500 {
+        puppet.place(Vec3::new(0.0, 0.02 - (0.01 + DEPTH) * f64::from(k) / 500.0, 0.0));
+        bench.step();
+    }
+    let full = norm(bench.steps(2000).force);
+    (bench, full)
+}
+
+/// Half a period more than a sound machine's lateness doubles T/2 + t_d: half of the stiffness is left. It goes and comes
+/// back without a step, and never is a fault.
+#[test]
+fn ticks_that_begin_late_soften_the_contact_and_it_comes_back() {
+    let (mut bench, full) = pressed();
+    // The damping is at rest: what is felt is the spring.
+    assert!((full - STIFFNESS * DEPTH).abs() < 0.02 * full, "{full}");
+    assert_eq!(bench.handle.counters().loop_delay(), Some((0, 1.0)));
+    let mut last = full;
+    let mut follow = |bench: &mut Bench, late_ns: u64, n: usize| -> TickRecord {
+        for _ in 0..n {
+            bench.servo.delay(late_ns);
+            let r = bench.step();
+            assert_eq!((r.fault, r.zero), (Fault::None, ZeroReason::None));
+            assert!((norm(r.force) - last).abs() < 0.02 * full, "{} after {last}", norm(r.force));
+            last = norm(r.force);
+        }
+        bench.last
+    };
+    let r = follow(&mut bench, 600_000, 1000);
+    assert!((norm(r.force) - 0.5 * full).abs() < 0.02 * full, "{} of {full}", norm(r.force));
+    assert_ne!(r.flags & FLAG_STIFFNESS_CAPPED, 0);
+    let (delay, part) = bench.handle.counters().loop_delay().expect("known");
+    assert!((490_000..510_000).contains(&delay) && (part - 0.5).abs() < 0.01, "{delay} {part}");
+    let r = follow(&mut bench, 0, 4000);
+    assert!((norm(r.force) - full).abs() < 0.001 * full, "{} of {full}", norm(r.force));
+    assert_eq!(r.flags & FLAG_STIFFNESS_CAPPED, 0);
+}
+
+/// Lateness of a sound machine changes nothing: neither some hundredths of a millisecond always nor a few milliseconds now
+/// and then.
+#[test]
+fn lateness_of_a_sound_machine_leaves_the_contact_as_it_is() {
+    let (mut bench, full) = pressed();
+    for k in 0..3000 {
+        bench.servo.delay(if k % 100 == 0 { 900_000 } else { 80_000 });
+        let r = bench.step();
+        assert_eq!(norm(r.force).to_bits(), full.to_bits(), "tick {}", r.tick);
+    }
+}
