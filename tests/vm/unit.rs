@@ -1,0 +1,162 @@
+//! The shipped systemd unit, installed as docs/install.md does: it starts and notifies, runs at real-time priority with its
+//! memory locked and without root, keeps its watchdog fed, and ends with zero force whether it is stopped, killed or hangs.
+
+use super::{install_rules, wait_for};
+use hapticd::control::client::Client;
+use hapticd::device::simulated::probe::Probe;
+use serde_json::json;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const SOCKET: &str = "/run/hapticd/control.sock";
+const PROBE: &str = "/var/lib/hapticd/probe";
+/// The guest is emulated: a program may take seconds to start.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A hand that holds still; ticks of an emulated machine are late.
+const CONFIG: &str = "[device]\nname = \"ideal-6dof\"\nhand = \"/etc/hapticd/hand.toml\"\nprobe = \"/var/lib/hapticd/probe\"\n\
+                      [servo]\nlate_in_a_row = 1000\nlate_in_a_second = 1000\nmax_gap_s = 10.0\n\
+                      [control]\nlease_s = 10.0\n";
+const HAND: &str = "hand = \"firm\"\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.0, 0.0]\n";
+
+fn run(words: &[&str]) -> String {
+    let out = Command::new(words[0]).args(&words[1..]).output().expect("runs");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{words:?}: {text}{}", String::from_utf8_lossy(&out.stderr));
+    text
+}
+
+/// A property of the unit as systemd has it.
+fn shown(property: &str) -> String {
+    run(&["systemctl", "show", "hapticd", "--value", "-p", property]).trim().to_owned()
+}
+
+fn install() {
+    install_rules();
+    let put = |from: &str, to: &str| {
+        std::fs::create_dir_all(Path::new(to).parent().expect("a directory")).expect("makes it");
+        std::fs::copy(format!("/share/{from}"), to).expect("copies");
+    };
+    put("hapticd", "/usr/bin/hapticd");
+    put("hapticd.service", "/usr/lib/systemd/system/hapticd.service");
+    std::fs::create_dir_all("/etc/hapticd").expect("makes it");
+    std::fs::write("/etc/hapticd/hapticd.toml", CONFIG).expect("writes");
+    std::fs::write("/etc/hapticd/hand.toml", HAND).expect("writes");
+    run(&["systemctl", "daemon-reload"]);
+}
+
+/// What the kernel says of the process: user, locked memory, policy and priority of the servo's thread.
+fn seat(pid: &str) -> (u32, u64, u32, u32) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("runs");
+    let number = |key: &str| {
+        let line = status.lines().find(|l| l.starts_with(key)).expect("told");
+        line.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok()).expect("a number")
+    };
+    let servo = std::fs::read_dir(format!("/proc/{pid}/task")).expect("threads").find_map(|task| {
+        let dir = task.ok()?.path();
+        let name = std::fs::read_to_string(dir.join("comm")).ok()?;
+        let stat = std::fs::read_to_string(dir.join("stat")).ok()?;
+        (name.trim() == "servo").then_some(stat)
+    });
+    // After the name, which may hold anything: the state is field 3 (proc(5)), so priority 40 and policy 41.
+    let stat = servo.expect("a servo thread");
+    let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
+    let field = |n: usize| fields[n - 3].parse().expect("a number");
+    (number("Uid:") as u32, number("VmLck:"), field(41), field(40))
+}
+
+fn client(name: &str) -> Client {
+    let mut client = None;
+    wait_for("the socket", PATIENCE, || {
+        client = Client::connect(Some(Path::new(SOCKET)), name, None).ok();
+        client.is_some()
+    });
+    let mut client = client.expect("connected");
+    client.set_patience(Some(PATIENCE));
+    client
+}
+
+fn state(client: &mut Client) -> String {
+    let status = client.call("status", json!({})).expect("status");
+    status["state"]["state"].as_str().unwrap_or("").to_owned()
+}
+
+/// Somebody armed, and a constant push of 1 N at the motors.
+fn pushing() -> (Child, Probe) {
+    let owner = Command::new("hapticd")
+        .args(["ctl", "--socket", SOCKET, "arm"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("starts");
+    let mut c = client("unit");
+    wait_for("the force is on", PATIENCE, || state(&mut c) == "rendering");
+    let push =
+        json!({"name": "push", "effect": {"constant": {"force": [0.0, 1.0, 0.0]}}, "persistent": true});
+    c.call("effect.set", push).expect("an effect");
+    let probe = Probe::open(Path::new(PROBE)).expect("a page");
+    wait_for("1 N at the motors", PATIENCE, || probe.read().wrench.force.norm() > 0.9);
+    (owner, probe)
+}
+
+/// Zero at the motors of the process that has died, and another in its place which pushes nobody.
+fn ends_with_zero_and_comes_back(what: &str, old: &str, probe: &Probe, owner: &mut Child) {
+    let begin = Instant::now();
+    wait_for("zero at the motors", PATIENCE, || probe.read().is_zero());
+    let zero = begin.elapsed();
+    wait_for("another process", PATIENCE, || {
+        shown("ActiveState") == "active" && !["0", old].contains(&&*shown("MainPID"))
+    });
+    println!(
+        "| systemd unit | {what} | zero at the motors after {} ms, started again after {} ms |",
+        zero.as_millis(),
+        begin.elapsed().as_millis()
+    );
+    assert!(probe.read().is_zero());
+    let mut c = client("unit");
+    wait_for("idle", PATIENCE, || state(&mut c) == "idle");
+    assert!(Probe::open(Path::new(PROBE)).expect("a page").read().is_zero());
+    let _ = owner.kill();
+    let _ = owner.wait();
+}
+
+pub fn unit() {
+    let realtime = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|t| t.trim() == "1");
+    let kernel = if realtime { "PREEMPT_RT" } else { "plain" };
+    install();
+    // Comes back when the daemon has said that it is ready.
+    run(&["systemctl", "start", "hapticd"]);
+    // It does not wait for a device, nor for its servo.
+    let mut c = client("unit");
+    wait_for("a servo", PATIENCE, || state(&mut c) == "idle");
+    let pid = shown("MainPID");
+    let (uid, locked, policy, priority) = seat(&pid);
+    println!(
+        "| systemd unit | {kernel} kernel {} | user {uid} | {locked} kB locked | policy {policy} (1 = FIFO) priority {priority} |",
+        run(&["uname", "-r"]).trim()
+    );
+    assert!(uid != 0 && locked > 0);
+    assert_eq!((policy, priority), (libc::SCHED_FIFO as u32, 80));
+
+    // Three times the watchdog's time.
+    std::thread::sleep(Duration::from_secs(6));
+    assert_eq!((shown("MainPID"), shown("NRestarts")), (pid.clone(), "0".into()), "the watchdog bit");
+
+    let (mut owner, probe) = pushing();
+    run(&["kill", "-KILL", &pid]);
+    ends_with_zero_and_comes_back("killed while it pushes", &pid, &probe, &mut owner);
+
+    let pid = shown("MainPID");
+    let (mut owner, probe) = pushing();
+    run(&["kill", "-STOP", &pid]);
+    ends_with_zero_and_comes_back("stands still while it pushes", &pid, &probe, &mut owner);
+
+    let (mut owner, probe) = pushing();
+    run(&["systemctl", "stop", "hapticd"]);
+    assert_eq!((shown("ActiveState"), shown("Result")), ("inactive".into(), "success".into()));
+    assert!(probe.read().is_zero());
+    println!("| systemd unit | stopped while it pushes | zero at the motors |");
+    let _ = owner.kill();
+    let _ = owner.wait();
+}
