@@ -7,6 +7,8 @@
 mod uhid;
 #[path = "vm/unit.rs"]
 mod unit;
+#[path = "vm/usbhid.rs"]
+mod usbhid;
 #[path = "vm/usbip.rs"]
 mod usbip;
 
@@ -81,6 +83,12 @@ fn hid_devices_on_a_real_kernel() {
 
 #[test]
 #[ignore = "boots a virtual machine: a minute"]
+fn a_hid_device_on_a_usb_bus() {
+    in_the_machine("usbhid", &[]);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: a minute"]
 fn a_falcon_on_a_real_kernel() {
     in_the_machine("falcon", &[]);
 }
@@ -103,6 +111,7 @@ fn the_systemd_unit_on_the_real_time_kernel() {
 fn the_part() {
     match std::env::var(PART).as_deref() {
         Ok("hid") => hid(),
+        Ok("usbhid") => hid_on_usb(),
         Ok("falcon") => falcon(),
         Ok("unit") => unit::unit(),
         Ok("falcon-device") => falcon_device(),
@@ -261,9 +270,16 @@ fn closed_loop(
 
 const SCHEDULING: Scheduling = Scheduling { priority: 51, cpu: Some(0) };
 
-fn hid() {
-    modprobe(&["uhid"]);
-    let _ = Command::new("modprobe").args(["-a", "hid-generic"]).status();
+/// The same device as a USB gadget, with the kernel's own usbhid driver between.
+fn hid_on_usb() {
+    modprobe(&["dummy_hcd", "libcomposite", "usb_f_hid", "usbhid", "hid-generic"]);
+    haptic_hid("hidraw over usbhid", |gadget| {
+        usbhid::Plug::new(&uhid::WOODENHAPTICS, gadget).expect("a gadget")
+    });
+}
+
+/// A WoodenHaptics that `plug` puts on some bus: rights, calibration, ten seconds of contact, unplugged and plugged in again.
+fn haptic_hid<P>(what: &str, plug: impl Fn(Arc<Mutex<emulated::hid_haptic::HidHaptic>>) -> P) {
     install_rules();
     let profile = Registry::builtin().profile("woodenhaptics-v2015").expect("shipped");
     // Ready in its calibration pose, then down into the floor.
@@ -275,7 +291,7 @@ fn hid() {
     .expect("script");
     let gadget = emulated::hid_haptic::HidHaptic::new(&profile, &hand, 64).expect("in reach");
     let gadget = Arc::new(Mutex::new(gadget));
-    let plug = uhid::Plug::new(&uhid::WOODENHAPTICS, gadget.clone()).expect("uhid");
+    let plugged = plug(gadget.clone());
     wait("the node", || Path::new("/dev/hidraw0").exists());
     owned_by_the_service(Path::new("/dev/hidraw0"));
     let options = Attached { serial: Some("T1".into()), scheduling: SCHEDULING, ..Attached::default() };
@@ -288,18 +304,22 @@ fn hid() {
     });
     front.calibrate().expect("calibrates");
     assert_eq!(front.lifecycle(), Lifecycle::Ready);
-    let (plug, mut again) = (Mutex::new(Some(plug)), None);
+    let (plugged, mut again) = (Mutex::new(Some(plugged)), None);
     closed_loop(
-        "hidraw over uhid",
+        what,
         front,
         &shared,
-        || drop(plug.lock().unwrap().take()),
-        || {
-            again = Some(uhid::Plug::new(&uhid::WOODENHAPTICS, gadget.clone()).expect("uhid"));
-        },
+        || drop(plugged.lock().unwrap().take()),
+        || again = Some(plug(gadget.clone())),
     );
     assert_eq!(gadget.lock().unwrap().currents(), [0; 3], "zero at the end");
     drop(again);
+}
+
+fn hid() {
+    modprobe(&["uhid"]);
+    let _ = Command::new("modprobe").args(["-a", "hid-generic"]).status();
+    haptic_hid("hidraw over uhid", |gadget| uhid::Plug::new(&uhid::WOODENHAPTICS, gadget).expect("uhid"));
 
     let mouse = Arc::new(Mutex::new(emulated::spacemouse::SpaceMouse::default()));
     let _plug = uhid::Plug::new(&uhid::SPACE_MOUSE, mouse.clone()).expect("uhid");
