@@ -13,6 +13,7 @@ use hapticd::servo::handle::{ServoCommand, ServoConfig};
 use hapticd::servo::record::ServoState;
 use nalgebra::UnitQuaternion;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 const RUBBER: Friction = Friction { statics: 0.8, dynamic: 0.5, stribeck: 0.0, viscous: 0.0 };
 const SIDE: f64 = 0.02;
@@ -335,6 +336,7 @@ fn closed_paths_give_no_work() {
             most = most.max(norm(bench.last.force));
         }
         println!("{name}: {work:e} J, up to {most} N");
+        assert_eq!(bench.handle.counters().heap.load(Relaxed), 0, "{name}: no tick touches the heap");
         assert!(most > 0.5 && work < -1e-4, "{name}: {work} J, {most} N");
     }
 }

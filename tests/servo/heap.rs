@@ -3,7 +3,7 @@
 use crate::device::{Hooked, Puppet};
 use crate::world::{Bench, MS, ball, cube_tool, floor, material, object, scene, sphere_tool, streamed};
 use hapticd::contact::vps::{Manifold, ManifoldParams, Segments, Side, sweep_to_impact};
-use hapticd::contact::{Budget, Query, QueryState, ToolShape, query};
+use hapticd::contact::{Budget, Friction, Query, QueryState, ToolShape, query};
 use hapticd::device::{Lifecycle, ReadFault};
 use hapticd::geometry::{Pose, Twist, Vec3};
 use hapticd::scene::snapshot::{MotionFrame, SnapshotObject};
@@ -24,15 +24,15 @@ pub fn everything(mut between: impl FnMut(&Bench)) -> Bench {
     for k in 0..3000u64 {
         // Outside the ticks: publish, stream, command, move, break.
         let tool = if k % 1500 < 1200 { &cube } else { &sphere };
-        let moving = SnapshotObject {
+        let mut moving = SnapshotObject {
             motion: Some(0),
             ..object(2, round.clone(), Pose::translation(0.03, 0.02, 0.0), 300.0)
         };
+        moving.material.friction = Friction::of(0.5);
         let stiffness = 500.0 + (k % 7) as f64;
-        bench
-            .handle
-            .publish(scene(k + 1, tool, vec![object(1, flat.clone(), Pose::identity(), stiffness), moving]))
-            .unwrap();
+        let mut still = object(1, flat.clone(), Pose::identity(), stiffness);
+        still.material.friction = Friction { dynamic: 0.3, ..Friction::of(0.5) };
+        bench.handle.publish(scene(k + 1, tool, vec![still, moving])).unwrap();
         let now = bench.servo.now_ns();
         let lease = if k % 1000 > 700 { 0 } else { u64::MAX };
         let entry = streamed(2, now.saturating_sub(2 * MS), lease, |t| {
@@ -58,7 +58,9 @@ pub fn everything(mut between: impl FnMut(&Bench)) -> Bench {
         let swing = (k as f64 * 2e-3).sin();
         let y = if k % 1500 < 400 { 0.02 } else { 0.011 - 0.003 * swing };
         let at = puppet.get().pose.translation.vector;
-        puppet.place(Vec3::new(0.0, at.y + (y - at.y).clamp(-2e-4, 2e-4), 0.0));
+        // Along the floor, too.
+        let x = 0.004 * (k as f64 * 7e-3).sin();
+        puppet.place(Vec3::new(x, at.y + (y - at.y).clamp(-2e-4, 2e-4), 0.0));
         between(&bench);
         let r = bench.servo.step();
         bench.last = r;

@@ -3,6 +3,7 @@
 
 use crate::device::Hooked;
 use crate::world::{MS, cube_tool, floor, in_child, object, scene, sphere_tool, streamed};
+use hapticd::contact::Friction;
 use hapticd::device::ReadFault;
 use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::HandScript;
@@ -75,7 +76,8 @@ fn live(mut hook: impl FnMut(u64) + Send + 'static) -> (Vec<TickRecord>, (ServoH
         generation += 1;
         let k = reads.load(SeqCst);
         let tool = if k % 1000 < 950 { &cube } else { &sphere };
-        let still = object(1, flat.clone(), Pose::identity(), 800.0 + (generation % 5) as f64);
+        let mut still = object(1, flat.clone(), Pose::identity(), 800.0 + (generation % 5) as f64);
+        still.material.friction = Friction::of(0.4);
         let moving = SnapshotObject { motion: Some(0), ..object(2, flat.clone(), Pose::identity(), 300.0) };
         handle.publish(scene(generation, tool, vec![still, moving])).expect("generations rise");
         let now = monotonic_ns();
