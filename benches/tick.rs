@@ -5,6 +5,7 @@
 //! and a reference load (a fixed chain of dependent operations): where that one wavers, so does the machine. Nothing
 //! is asserted.
 
+use hapticd::contact::ist::{IstParams, Solid, SphereTree};
 use hapticd::contact::vps::{PointShell, ShellParams};
 use hapticd::contact::{
     Budget, Friction, Material, ObjectShape, Query, QueryState, Texture, ToolShape, query,
@@ -12,8 +13,10 @@ use hapticd::contact::{
 use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::HandScript;
 use hapticd::geometry::field::Field;
+use hapticd::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use hapticd::geometry::{Point, Pose, Twist, Vec3, shapes};
 use hapticd::haptics::coupling::{Coupling, Law};
+use hapticd::haptics::grip::{Grip, Held};
 use hapticd::haptics::guard::energy::EnergyGuard;
 use hapticd::haptics::proxy::Proxy;
 use hapticd::scene::exchange::{Adoption, exchange};
@@ -187,6 +190,49 @@ fn law(friction: Option<Friction>, slide: f64) -> Vec<u64> {
     ns
 }
 
+/// A cube's query on a floor that it stands in by `depth` m, as points or spheres, and what it holds. ns.
+fn cube_on_floor(spheres: bool, friction: Friction, depth: f64) -> Vec<u64> {
+    let side = 0.02;
+    let mesh = shapes::cuboid(Vec3::repeat(side));
+    let mut slab = shapes::cuboid(Vec3::new(0.1, 0.02, 0.1));
+    slab.vertices.iter_mut().for_each(|v| v.y -= 0.01);
+    let params = FieldParams { resolution: Resolution::Cell(0.002), padding: 4 };
+    let (field, _) = build(&slab, &params, &Silent).expect("a field");
+    let solid = Solid::new(&slab, Arc::new(field), &|| false).expect("never stopped");
+    let mut floor = object(1, &ObjectShape::Solid(Arc::new(solid)), Vec3::zeros());
+    floor.material.friction = friction;
+    let shape = match spheres {
+        true => ToolShape::Spheres(Arc::new(
+            SphereTree::build(&mesh, &IstParams::spheres(4000), &Silent).expect("a tree"),
+        )),
+        false => {
+            ToolShape::Shell(Arc::new(PointShell::build(&mesh, ShellParams::points(4000)).expect("a shell")))
+        }
+    };
+    let (mut state, mut grip) = (QueryState::following(), Grip::default());
+    let held = Held { tool: 1, tau: 3e-3, most: f64::INFINITY };
+    let mut ns = Vec::with_capacity(TICKS);
+    for k in 0..TICKS + 200 {
+        let pose = Pose::translation(-0.02 + 1e-5 * (k % 4000) as f64, 0.5 * side - depth, 0.0);
+        let q = Query {
+            tool: &shape,
+            tool_pose: &pose,
+            tool_twist: &Twist::ZERO,
+            object: &floor.shape,
+            object_pose: &floor.pose,
+            object_twist: &Twist::ZERO,
+            material: &floor.material,
+        };
+        let start = Instant::now();
+        let contact = query(&q, Budget::UNLIMITED, &mut state);
+        black_box(grip.rub(&q, &contact.patches, &held));
+        if k >= 200 {
+            ns.push(start.elapsed().as_nanos() as u64);
+        }
+    }
+    ns
+}
+
 /// Ticks of a ball in a wall, armed, on a device by name.
 fn in_contact(device: &str, law: Law, energy: EnergyGuard) -> Vec<u64> {
     let hand = HandScript::parse("hand = 'firm'\nkeyframe = [{ time = 0.0, position = [0.0, 0.0, 0.0] }]");
@@ -241,6 +287,13 @@ fn main() {
             "2 us more",
             law(Some(friction), 1e-4),
         );
+    }
+
+    for (name, spheres) in [("4,000 points", false), ("4,000 spheres", true)] {
+        for (rough, friction) in [("smooth", Friction::NONE), ("rough", Friction::of(0.5))] {
+            let ns = cube_on_floor(spheres, friction, 1e-3);
+            show(&format!("a cube of {name} a millimetre in a {rough} floor"), "", ns);
+        }
     }
 
     for device in ["ideal-6dof", "novint-falcon", "phantom-premium-1.5"] {

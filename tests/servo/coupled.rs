@@ -4,6 +4,7 @@
 use crate::device::Puppet;
 use crate::stability::{Holds, Laid, Lies, POINTS, laid, press_by};
 use crate::world::{Bench, MS, cube_tool, floor, norm, object, scene, sphere_tool, streamed};
+use hapticd::contact::Friction;
 use hapticd::geometry::{Pose, Vec3};
 use hapticd::haptics::coupling::{Coupling, Law, Preset};
 use hapticd::scene::snapshot::{MotionFrame, SnapshotObject, Tool};
@@ -364,14 +365,19 @@ fn equal_runs_have_equal_bits() {
 /// The tools that direct rendering brings to rest between two walls come to rest here as well: faces, edges and corners, up
 /// to a thousand times as stiff as the device renders.
 fn comes_to_rest(device: &str, ripple: f64, holds: Holds) {
+    rests_on(device, ripple, holds, Friction::NONE, &[0.01, 0.03, 0.1]);
+}
+
+fn rests_on(device: &str, ripple: f64, holds: Holds, friction: Friction, edges: &[f64]) {
     let wrist = device == "phantom-omni";
     let coupling = Coupling { law: Law::Dynamic, ..Coupling::default() };
     for (lies, stiffness) in
         [(Lies::Flat, 2e3), (Lies::Flat, 2e5), (Lies::OnEdges, 2e5), (Lies::OnCorners, 2e6)]
     {
-        for edge in [0.01, 0.03, 0.1] {
+        for &edge in edges {
             let mesh = hapticd::geometry::shapes::cuboid(Vec3::repeat(edge));
-            let cube = Laid { mesh: &mesh, points: POINTS, turn: laid(lies), hollow: f64::INFINITY };
+            let cube =
+                Laid { mesh: &mesh, points: POINTS, turn: laid(lies), hollow: f64::INFINITY, friction };
             let tips = device == "ideal-6dof" && !matches!(lies, Lies::Flat);
             let seen = press_by(coupling, device, &cube, stiffness, holds, tips);
             println!(
@@ -400,6 +406,16 @@ fn comes_to_rest(device: &str, ripple: f64, holds: Holds) {
 fn the_ideal_device_s_virtual_tool_comes_to_rest() {
     comes_to_rest("ideal-6dof", 0.01, Holds::Nobody);
     comes_to_rest("ideal-6dof", 0.01, Holds::Normal);
+}
+
+/// On rough walls, too, along which the tool sticks by springs of their own.
+#[test]
+fn the_virtual_tool_comes_to_rest_on_rough_walls() {
+    let rough = Friction { statics: 0.8, dynamic: 0.5, stribeck: 0.0, viscous: 0.0 };
+    for holds in [Holds::Nobody, Holds::Normal] {
+        rests_on("ideal-6dof", 0.01, holds, rough, &[0.03]);
+        rests_on("novint-falcon", 0.05, holds, rough, &[0.03]);
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! hard: wedged between two walls, flat or hollow, without a hand, they come to rest.
 
 use crate::stability::{Holds, Laid, press};
+use hapticd::contact::Friction;
 use hapticd::geometry::shapes::cuboid;
 use hapticd::geometry::{Point, TriMesh, Vec3};
 use nalgebra::UnitQuaternion;
@@ -55,8 +56,13 @@ fn rest(tilt: f64, points: u32, stiffness: f64, hollow: f64) {
     for (name, mesh, turn) in shapes() {
         let axis = Vec3::new(1.0, 0.0, 0.6).normalize();
         let turn = UnitQuaternion::from_scaled_axis(axis * tilt) * turn;
-        let seen =
-            press("ideal-6dof", &Laid { mesh: &mesh, points, turn, hollow }, stiffness, Holds::Nobody, true);
+        let seen = press(
+            "ideal-6dof",
+            &Laid { mesh: &mesh, points, turn, hollow, friction: Friction::NONE },
+            stiffness,
+            Holds::Nobody,
+            true,
+        );
         println!("{name} tilted {tilt}, {points} points, {stiffness} N/m, {hollow} m: {} m/s", seen.shakes);
         assert!(
             seen.shakes <= 1.2e-4,

@@ -5,7 +5,7 @@
 use crate::device::Watched;
 use crate::world::{Bench, field, object, scene};
 use hapticd::contact::vps::{PointShell, ShellParams};
-use hapticd::contact::{ObjectShape, ToolShape};
+use hapticd::contact::{Friction, ObjectShape, ToolShape};
 use hapticd::device::Device;
 use hapticd::device::registry::Registry;
 use hapticd::device::simulated::{HandScript, Setup, SimulatedDevice};
@@ -69,6 +69,8 @@ pub const POINTS: u32 = 3000;
 pub struct Wedged {
     /// Largest change of the speed across the walls from tick to tick in the last half second, m/s.
     pub shakes: f64,
+    /// The same along the walls.
+    pub along: f64,
     /// Largest speed of the device itself across the walls in the last half second, m/s.
     pub plant: f64,
     /// How far the force that the motors got went up and down in the last half second, N.
@@ -88,6 +90,8 @@ pub struct Laid<'a> {
     pub turn: UnitQuaternion<f64>,
     /// Radius to which the walls are hollow, m; infinite for flat ones.
     pub hollow: f64,
+    /// Of the walls.
+    pub friction: Friction,
 }
 
 /// Depth in a wall that lies beyond `y` (towards larger y for `sign` 1, smaller for -1) on the tool's axis.
@@ -99,12 +103,12 @@ fn wall(p: &Point, y: f64, sign: f64, hollow: f64) -> f64 {
 }
 
 /// Wedges a cube of edge `a`.
-fn wedge(device: &str, lies: Lies, a: f64, stiffness: f64, holds: Holds) -> Wedged {
+fn wedge(device: &str, lies: Lies, a: f64, stiffness: f64, holds: Holds, friction: Friction) -> Wedged {
     let tips = device == "ideal-6dof" && !matches!(lies, Lies::Flat);
     let mesh = cuboid(Vec3::repeat(a));
     press(
         device,
-        &Laid { mesh: &mesh, points: POINTS, turn: laid(lies), hollow: f64::INFINITY },
+        &Laid { mesh: &mesh, points: POINTS, turn: laid(lies), hollow: f64::INFINITY, friction },
         stiffness,
         holds,
         tips,
@@ -156,14 +160,22 @@ pub fn press_by(
     let at = Vec3::from(bench.steps(3).position) + Vec3::new(0.0, 2e-4, 0.0);
     let mut slot = object(1, walls, Pose::translation(at.x, at.y, at.z), stiffness);
     slot.bound_radius = 2.0 * reach;
+    slot.material.friction = laid.friction;
     bench.publish(scene(2, &tool, vec![slot]));
     bench.step();
     bench.command(ServoCommand::Arm { session: 1 }).expect("arms");
     bench.command(ServoCommand::Lease { until_ns: u64::MAX }).expect("leases");
-    let mut seen =
-        Wedged { shakes: 0.0, plant: 0.0, ripple: 0.0, turns: (0.0, 0.0), wanted: 0.0, capped: false };
+    let mut seen = Wedged {
+        shakes: 0.0,
+        along: 0.0,
+        plant: 0.0,
+        ripple: 0.0,
+        turns: (0.0, 0.0),
+        wanted: 0.0,
+        capped: false,
+    };
     let mut range = [(f64::MAX, f64::MIN); 3];
-    let mut before = 0.0;
+    let mut before = [0.0; 3];
     // A hand that holds on damps: it needs no long wait.
     let ticks = if matches!(holds, Holds::Nobody) { 3000 } else { 1500 };
     for k in 0..ticks {
@@ -177,7 +189,9 @@ pub fn press_by(
             1001..=2000 => seen.turns.0 = seen.turns.0.max(tilting),
             ..=500 => {
                 seen.turns.1 = seen.turns.1.max(tilting);
-                seen.shakes = seen.shakes.max((r.velocity[1] - before).abs());
+                let change: [f64; 3] = std::array::from_fn(|i| r.velocity[i] - before[i]);
+                seen.shakes = seen.shakes.max(change[1].abs());
+                seen.along = seen.along.max(change[0].hypot(change[2]));
                 seen.plant = seen.plant.max(inside.lock().unwrap().device.state().velocity.y.abs());
                 for ((low, high), f) in range.iter_mut().zip(r.applied_force) {
                     (*low, *high) = (low.min(f), high.max(f));
@@ -185,7 +199,7 @@ pub fn press_by(
             }
             _ => {}
         }
-        before = r.velocity[1];
+        before = r.velocity;
     }
     seen.ripple = range.iter().map(|(low, high)| high - low).fold(0.0, f64::max);
     assert!(bench.last.touched == 1 && bench.last.ramp == 1.0, "still wedged");
@@ -203,7 +217,19 @@ fn comes_to_rest(device: &str, step: f64, holds: Holds) {
 
 /// One wedged cube rests.
 fn rests(device: &str, lies: Lies, edge: f64, stiffness: f64, step: f64, holds: Holds) -> Wedged {
-    let seen = wedge(device, lies, edge, stiffness, holds);
+    rests_on(device, lies, edge, stiffness, step, holds, Friction::NONE)
+}
+
+fn rests_on(
+    device: &str,
+    lies: Lies,
+    edge: f64,
+    stiffness: f64,
+    step: f64,
+    holds: Holds,
+    friction: Friction,
+) -> Wedged {
+    let seen = wedge(device, lies, edge, stiffness, holds, friction);
     println!(
         "{device} {holds:?} {lies:?} {edge} m: wants {:.0} N/m, capped {}, shakes by {:.4} mm/s, turns {:?}",
         seen.wanted,
@@ -243,6 +269,30 @@ fn corners_at_and_about_the_cap_come_to_rest() {
     for edge in [0.01, 0.03, 0.1] {
         for stiffness in [2e4, 2e5] {
             rests("ideal-6dof", Lies::OnCorners, edge, stiffness, 0.0, Holds::Nobody);
+        }
+    }
+}
+
+/// Rough walls hold the tool along them too, with springs of their own: they come to rest on every device, those among them that sense six
+/// axes and drive three, and the speed along the walls dies out as well.
+#[test]
+fn rough_walls_come_to_rest_on_every_device() {
+    let rough = Friction { statics: 0.8, dynamic: 0.5, stribeck: 0.0, viscous: 0.0 };
+    for (device, step) in [
+        ("ideal-6dof", 0.0),
+        ("novint-falcon", 60e-6),
+        ("phantom-omni", 60e-6),
+        ("phantom-premium-1.5", 30e-6),
+    ] {
+        for lies in [Lies::Flat, Lies::OnEdges, Lies::OnCorners] {
+            for (edge, stiffness) in [(0.03, 2000.0), (0.1, 2000.0), (0.03, 2e5)] {
+                let seen = rests_on(device, lies, edge, stiffness, step, Holds::Nobody, rough);
+                assert!(
+                    seen.along <= 1.2e-4 + 3.0 * step / 1e-3,
+                    "{device} {lies:?} {edge}: {} m/s along",
+                    seen.along
+                );
+            }
         }
     }
 }
