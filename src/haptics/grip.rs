@@ -32,6 +32,7 @@
 
 use super::friction;
 use crate::contact::{MAX_PATCHES, Patch, Query};
+use crate::geometry::pose::pose_is_finite;
 use crate::geometry::{Point, Pose, Twist, Vec3, Wrench};
 use nalgebra::{Matrix3, Matrix6};
 
@@ -102,12 +103,16 @@ impl Grip {
             self.tool = held.tool;
         }
         let relative = q.object_pose.inv_mul(q.tool_pose);
+        let moving = q.relative_twist();
+        if !(pose_is_finite(&relative) && moving.is_finite()) {
+            self.interrupt();
+            return None;
+        }
         // From where a place of the tool was to where it is, object's frame.
         let step = self.before.map_or_else(Pose::identity, |before| relative * before.inverse());
         self.before = Some(relative);
         let whole: f64 = patches.iter().map(|p| p.stiffness).sum();
         let part = if whole > held.most { held.most / whole } else { 1.0 };
-        let moving = q.relative_twist();
         let none = Matrix6::zeros();
         let mut rubbed = Rubbed { wrench: Wrench::ZERO, stiffness: none, sliding: none };
         let mut any = false;

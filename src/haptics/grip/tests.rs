@@ -207,6 +207,22 @@ fn no_friction_is_none_and_unreadable_friction_too() {
 }
 
 #[test]
+fn a_pose_that_is_no_number_is_forgotten() {
+    let mut bench = Bench::new(RUBBER);
+    bench.at(0.0, disc(2.0, 1000.0));
+    bench.at(1e-3, disc(2.0, 1000.0));
+    for bad in [f64::NAN, f64::INFINITY] {
+        assert_eq!(bench.at(bad, disc(2.0, 1000.0)), Vec3::zeros());
+        assert_eq!(bench.grip, Grip::default());
+        assert_eq!(bench.at(1e-3, disc(2.0, 1000.0)), Vec3::zeros(), "it starts anew");
+        let still = Twist { linear: Vec3::x() * bad, angular: Vec3::zeros() };
+        assert_eq!(bench.rub(&alone(disc(2.0, 1000.0)), &still), Wrench::ZERO);
+    }
+    bench.at(0.0, disc(2.0, 1000.0));
+    assert!((bench.at(1e-4, disc(2.0, 1000.0)).x + 0.1).abs() < 1e-12);
+}
+
+#[test]
 fn the_springs_are_no_stiffer_together_than_told() {
     let mut bench = Bench::new(RUBBER);
     bench.held.most = 400.0;
