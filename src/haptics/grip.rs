@@ -3,7 +3,7 @@
 //! Each of a contact's patches ([`crate::contact::patch`]) is held by a spring along the surface and one that twists about its normal.
 //! Both are stretched by what the tool moves against the object there, from pose to pose, so that they go along with an object that
 //! moves and nothing drifts; what comes off its object lets go. The springs are as stiff as the patch is across the surface
-//! (and `gyration` squared of that in twist). Pull and twist together stay within one limit (Goyal, Ruina and Papadopoulos 1991; the
+//! (and `arm` squared of that in twist, so that what slides pulls the way that it goes). Pull and twist together stay within one limit (Goyal, Ruina and Papadopoulos 1991; the
 //! ellipsoid of Howe and Cutkosky 1996):
 //!
 //! ```text
@@ -83,6 +83,8 @@ pub struct Held {
     pub tau: f64,
     /// Most that the springs of one object are stiff together, N/m; may be infinite.
     pub most: f64,
+    /// The contact was cut short by the clock: patches that are not seen may be there.
+    pub late: bool,
 }
 
 impl Grip {
@@ -118,11 +120,24 @@ impl Grip {
         let mut any = false;
         for (hold, patch) in self.holds.iter_mut().zip(patches) {
             if !(patch.press > 0.0 && patch.stiffness * part > 0.0) {
-                *hold = Hold::default();
+                if !held.late {
+                    *hold = Hold::default();
+                }
                 continue;
             }
             any = true;
-            hold.follow(patch.stiffness * part, patch.gyration);
+            hold.follow(patch.stiffness * part, patch.arm);
+        }
+        // Each may be stiffer than its part by the factor that it lags behind.
+        let sum: f64 = self.holds.iter().map(|h| h.stiffness).sum();
+        if sum > held.most {
+            self.holds.iter_mut().for_each(|h| h.soften(held.most / sum));
+        }
+        for (hold, patch) in self.holds.iter_mut().zip(patches).filter(|(h, _)| h.stiffness > 0.0) {
+            if !(patch.press > 0.0) {
+                // Not seen in a tick that ran out of time: it stays where it is.
+                continue;
+            }
             hold.carry(q, patch, &step);
             let (pull, twist) = hold.pull(q, patch, &moving, held.tau);
             rubbed.wrench.force += pull;
@@ -139,8 +154,8 @@ impl Grip {
 
 impl Hold {
     /// The springs go after what their patch is now.
-    fn follow(&mut self, stiffness: f64, gyration: f64) {
-        let turning = stiffness * gyration * gyration;
+    fn follow(&mut self, stiffness: f64, arm: f64) {
+        let turning = stiffness * arm * arm;
         let fresh = self.stiffness <= 0.0;
         let (k, kept) = followed(self.stiffness, stiffness, fresh);
         self.stiffness = k;
@@ -148,6 +163,12 @@ impl Hold {
         let (k, kept) = followed(self.turning, turning, fresh || self.turning <= 0.0);
         self.turning = k;
         self.twist *= kept;
+    }
+
+    /// Makes both springs softer.
+    fn soften(&mut self, factor: f64) {
+        self.stiffness *= factor;
+        self.turning *= factor;
     }
 
     /// Stretches them by what the tool moved there.

@@ -47,6 +47,8 @@ pub struct Proxy {
     at: Option<Place>,
     /// How far behind it the tool is, m.
     behind: f64,
+    /// How deep it pressed in the last tick, m.
+    pressed: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -126,21 +128,30 @@ impl Proxy {
             true => Slid { at: *x, entry: None, arrived: true, unfinished: false },
             false => surface.slide(&start.free, x),
         };
-        if slid.unfinished && start.touching {
-            // On its way along the surface the spring stays: across it, as friction is asked where it comes to rest.
+        if slid.unfinished && !slid.arrived && start.touching {
+            // On its way along the surface the spring stays, across it. How far it is to the surface under the tool is not known yet: no
+            // farther than it was, or than the field says.
             self.behind = (slid.at - x).norm();
-            let place = Place { free: slid.at, rest: slid.at, touching: true, slides: true };
+            let place = Place { free: slid.at, ..start };
             self.at = Some(place);
             let normal = surface.normal(&slid.at)?;
-            let across = x + normal * (slid.at - x).dot(&normal).max(0.0);
-            let place = Place { free: across, rest: across, ..place };
-            let cone = press(q, x, &place, Cone { normal, mu: 0.0 }, dt, surface, contact);
+            let most = self.pressed.max(contact.depth);
+            let depth = (slid.at - x).dot(&normal).clamp(0.0, most);
+            let across = x + normal * depth;
+            let drag = start.rest - x;
+            let drag = drag - normal * drag.dot(&normal);
+            let mu = friction::sliding(&q.material.friction, speed(q, &normal));
+            let drag = drag * (mu * depth / drag.norm().max(mu * depth).max(f64::MIN_POSITIVE));
+            let place = Place { free: across, rest: across + drag, touching: true, slides: true };
+            let cone = press(q, x, &place, Cone { normal, mu }, dt, surface, contact);
+            self.pressed = contact.depth;
             return Some(Cone { normal: q.object_pose.rotation * cone.normal, ..cone });
         }
         if slid.arrived || slid.unfinished {
             // What is still on its way presses no more than the field says.
             self.at = Some(Place { free: slid.at, rest: slid.at, touching: false, slides: false });
             self.behind = (slid.at - x).norm();
+            self.pressed = 0.0;
             return None;
         }
         let mut place = Place { free: slid.at, ..start };
@@ -152,6 +163,7 @@ impl Proxy {
         self.at = Some(place);
         self.behind = (place.free - x).norm();
         let cone = press(q, x, &place, cone?, dt, surface, contact);
+        self.pressed = contact.depth;
         Some(Cone { normal: q.object_pose.rotation * cone.normal, ..cone })
     }
 

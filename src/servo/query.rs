@@ -273,7 +273,8 @@ impl Queries {
             let ball = played.pose * object.bound_centre;
             let distance = (ball - centre).norm() - object.bound_radius;
             match self.near.get_mut(found) {
-                Some(place) if distance <= reach => {
+                // It may come towards the tool.
+                Some(place) if distance <= reach + played.twist.linear.norm() * 2.0 * world.dt => {
                     *place = index;
                     found += 1;
                 }
@@ -360,7 +361,12 @@ impl Queries {
         if let Some(cone) = cone {
             whole.force = cone.cut(&whole.force);
         }
-        let held = Held { tool: world.snapshot.tool.incarnation, tau: world.tau, most: world.grip };
+        let held = Held {
+            tool: world.snapshot.tool.incarnation,
+            tau: world.tau,
+            most: world.grip,
+            late: c.deadline_hit,
+        };
         let rubbed = match world.keep {
             true => memory.grip.rub(&query, &c.patches, &held),
             false => None,

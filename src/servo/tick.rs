@@ -208,7 +208,8 @@ impl Servo {
             deadline: deadline.as_ref().map(|d| d as &dyn Deadline),
             tau,
             grip: self.coupled.grip(),
-            way: SAMPLES * self.coupled.fastest() * self.mapping.scale() * config.dt(),
+            // A tool on a lever may be faster than the device.
+            way: SAMPLES * dt * (self.coupled.fastest() * self.mapping.scale()).max(tool.twist.linear.norm()),
             fade: config.fade,
             release: config.ramp_down,
             keep,

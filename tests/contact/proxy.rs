@@ -433,3 +433,27 @@ fn the_way_keeps_to_budget_and_deadline() {
         assert!((at.x - there.x).abs() < 5e-3, "{at}");
     }
 }
+
+/// Over a ball's edge into the air within a tick that has no time: on its way the spring never gives more than it gave before.
+#[test]
+fn a_way_cut_short_never_pushes_harder() {
+    for radius in [0.02, 0.002] {
+        for depth in [1e-3, 5e-4] {
+            let far = 0.02 + radius;
+            let ball =
+                Field::from_fn(Point::new(-0.05, -0.05, -0.05), 5e-4, [201; 3], |p| 0.02 - p.coords.norm());
+            let mut way = Way::new(radius, ObjectShape::Field(Arc::new(ball)), Friction::of(0.4));
+            for k in 0..=100 {
+                way.to(Vec3::y() * (far + 1e-3 - (1e-3 + depth) * f64::from(k) / 100.0));
+            }
+            let before = way.to(Vec3::y() * (far - depth)).wrench.force.norm();
+            // 15 mm along the tangent: outside of the ball.
+            let there = Vec3::new(0.03, far - depth, 0.0);
+            for tick in 0..40 {
+                let now = way.within(there, Budget { units: 1, deadline: None }).wrench.force.norm();
+                assert!(now <= before * 1.05, "{radius} {depth} tick {tick}: {now} N after {before} N");
+            }
+            assert_eq!(way.to(there).wrench.force, Vec3::zeros(), "it is in the air");
+        }
+    }
+}
