@@ -9,6 +9,7 @@ use crate::device::Lifecycle;
 use crate::device::registry::{OpenOptions, REPLAY, Registry};
 use crate::device::replay::Track;
 use crate::device::simulated::HandScript;
+use crate::recording::Recording;
 use crate::recording::{ClockKind, Header, Recorder};
 use crate::scene::file;
 use crate::scene::model::Limits;
@@ -93,7 +94,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
 
     let limits = Limits { mesh_bytes: config.scene.memory_cap(), ..Limits::default() };
-    let loaded = file::load(&args.scene, limits)?;
+    let mut loaded = file::load(&args.scene, limits)?;
+    // A recording of one of several devices was felt by its tool, at its place.
+    let role = recording
+        .and_then(|path| Recording::open(path).ok())
+        .and_then(|r| r.header().extra.get("role").cloned());
+    if let Some(role) = role {
+        loaded.scene = loaded.scene.felt_by(&role);
+    }
     let mut inputs = vec![("SCENE", args.scene.as_path())];
     inputs.extend(args.hand.as_deref().map(|p| ("--hand", p)));
     inputs.extend(args.config.as_deref().map(|p| ("--config", p)));

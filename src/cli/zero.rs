@@ -15,6 +15,8 @@ use anyhow::Context;
 use nix::time::{ClockId, clock_gettime};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 /// Arguments of `hapticd zero`.
 #[derive(Debug, clap::Args)]
@@ -38,20 +40,51 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         None => Config::default(),
     };
-    // Whatever becomes of one, the others get their zero.
-    let each: Vec<_> = config.devices().map(|device| one(device, args.dry_run)).collect();
+    if config.more.is_empty() {
+        return one(&config.device, args.dry_run);
+    }
+    let devices: Vec<DeviceConfig> = config.devices().cloned().collect();
+    let roles: Vec<String> = devices.iter().map(|d| d.role.clone()).collect();
+    let each = at_once(devices, PATIENCE, move |device| one(&device, args.dry_run));
     let (mut code, mut failed) = (exit::OK, None);
-    for (device, result) in config.devices().zip(each) {
-        match result {
-            Ok(one) => code = if one == exit::OK { code } else { one },
-            Err(e) if config.more.is_empty() => return Err(e),
-            Err(e) => {
-                tell(format_args!("{}: {e:#}", device.role));
-                failed.get_or_insert_with(|| anyhow::anyhow!("{}: zero could not be commanded", device.role));
+    for (role, result) in roles.iter().zip(each) {
+        let why = match result {
+            Some(Ok(one)) => {
+                code = if one == exit::OK { code } else { one };
+                continue;
             }
-        }
+            Some(Err(e)) => format!("{e:#}"),
+            None => "it has not answered; keep a hand on the power switch".into(),
+        };
+        tell(format_args!("{role}: {why}"));
+        failed.get_or_insert_with(|| anyhow::anyhow!("{role}: zero could not be commanded"));
     }
     failed.map_or(Ok(code), Err)
+}
+
+/// Longest wait for all devices: a service has 5 s to stop.
+const PATIENCE: Duration = Duration::from_millis(4500);
+
+/// Does that to each at the same time, so that none waits for another; `None` for those that have not ended within `patience`.
+fn at_once<D: Send + 'static, R: Send + 'static>(
+    all: Vec<D>,
+    patience: Duration,
+    act: impl Fn(D) -> R + Send + Sync + 'static,
+) -> Vec<Option<R>> {
+    let until = Instant::now() + patience;
+    let (tell, hear) = mpsc::channel();
+    let act = Arc::new(act);
+    let mut results: Vec<Option<R>> = all.iter().map(|_| None).collect();
+    for (i, one) in all.into_iter().enumerate() {
+        let (tell, act) = (tell.clone(), act.clone());
+        // Where there is no thread it is named as one that has not answered.
+        let _ = std::thread::Builder::new().spawn(move || tell.send((i, act(one))));
+    }
+    drop(tell);
+    while let Ok((i, result)) = hear.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        results[i] = Some(result);
+    }
+    results
 }
 
 /// Zero to one device.
@@ -202,6 +235,29 @@ mod tests {
         let config = "[device]\nname = \"novint-falcon\"\ndriver = \"attached\"\nserial = \"of no falcon\"\n";
         assert_eq!(run(args(dir.path(), config, true)).unwrap(), exit::FAILED);
         assert_eq!(run(args(dir.path(), config, false)).unwrap(), exit::OK, "not plugged in");
+    }
+
+    /// One that hangs costs the others nothing, wherever it stands in the list.
+    #[test]
+    fn no_device_waits_for_one_that_hangs() {
+        use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+        for hangs in 0..3 {
+            let done = Arc::new(AtomicUsize::new(0));
+            let counted = done.clone();
+            let (release, held) = mpsc::channel::<()>();
+            let held = std::sync::Mutex::new(held);
+            let act = move |i: usize| {
+                if i == hangs {
+                    let _ = held.lock().map(|h| h.recv());
+                }
+                counted.fetch_add(1, SeqCst);
+                i
+            };
+            let results = at_once(vec![0, 1, 2], Duration::from_secs(2), act);
+            let want: Vec<Option<usize>> = (0..3).map(|i| (i != hangs).then_some(i)).collect();
+            assert_eq!((results, done.load(SeqCst)), (want, 2));
+            drop(release);
+        }
     }
 
     /// Each of several, also where one cannot be reached.

@@ -93,7 +93,9 @@ fn check(t: &Table<'_>, device: &Device, before: &[Device]) -> Result<(), Source
         return Ok(());
     }
     if let Some(serial) = &device.serial
-        && let Some(other) = at(&|d| d.driver == Driver::Attached && d.serial.as_ref() == Some(serial))
+        && let Some(other) = at(&|d| {
+            d.driver == Driver::Attached && d.name == device.name && d.serial.as_ref() == Some(serial)
+        })
     {
         return Err(t.error(
             "serial",

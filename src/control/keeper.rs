@@ -10,10 +10,13 @@ use crate::servo::record::{Fault, ServoState};
 use nix::sys::signal::Signal;
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Time between two attempts to open a device.
 const RETRY: Duration = Duration::from_secs(2);
+/// A device whose servos have panicked so often is left alone.
+const MAX_PANICS: u32 = 5;
 /// Time in which the servos must have commanded their last zero.
 const LAST_ZERO: Duration = Duration::from_secs(2);
 
@@ -34,6 +37,10 @@ pub(super) struct Keeper {
     last_error: String,
     /// The next servo is not the first.
     again: bool,
+    /// The end of the servo before: its device may take its time to be closed.
+    joining: Option<JoinHandle<bool>>,
+    /// Servos that panicked.
+    panics: u32,
 }
 
 impl Keeper {
@@ -48,6 +55,8 @@ impl Keeper {
             next: Instant::now(),
             last_error: String::new(),
             again: false,
+            joining: None,
+            panics: 0,
         }
     }
 
@@ -58,23 +67,14 @@ impl Keeper {
 
     /// Looks after it; true when a servo has come in place of an earlier one, which needs the scene once more.
     pub(super) fn look(&mut self, bridge: &Bridge, board: &StatusBoard) -> bool {
-        if self.servo.as_ref().is_some_and(|s| s.counters.ended()) {
-            let panicked = self.servo.as_ref().is_some_and(|s| s.counters.fault() == Fault::Panic);
-            let what = if panicked {
-                "the servo panicked, which is a bug; it commanded zero"
-            } else {
-                "the servo has ended"
-            };
-            board.warn_of(self.device, format_args!("{what}; it is started again"));
-            self.again = true;
-            if let Some(join) = self.servo.take().and_then(|s| s.join) {
-                join();
-            }
-            bridge.send(Request::Detach(self.device));
-            board.no_servo(self.device);
+        if let Some(servo) = self.servo.take_if(|s| s.counters.ended()) {
+            self.lost(servo, bridge, board);
+        }
+        if self.joining.take_if(|j| j.is_finished()).is_some() {
             self.next = Instant::now() + RETRY;
         }
-        if self.servo.is_none() && self.coming.is_none() && Instant::now() >= self.next {
+        let idle = self.servo.is_none() && self.coming.is_none() && self.joining.is_none();
+        if idle && self.panics < MAX_PANICS && Instant::now() >= self.next {
             self.begin();
         }
         let Some(coming) = &self.coming else { return false };
@@ -94,6 +94,31 @@ impl Keeper {
                 self.next = Instant::now() + RETRY;
                 false
             }
+        }
+    }
+
+    /// A servo has ended by itself. Closing its device may block: a thread of its own does it, so that the others are looked after.
+    fn lost(&mut self, mut servo: Servo, bridge: &Bridge, board: &StatusBoard) {
+        let panicked = servo.counters.fault() == Fault::Panic;
+        self.panics += u32::from(panicked);
+        // Whoever did not take its zero has ended the daemon: see the panic hook.
+        let what = if panicked {
+            "the servo panicked, which is a bug; the device got zero"
+        } else {
+            "the servo has ended"
+        };
+        let next = if self.panics < MAX_PANICS {
+            "it is started again"
+        } else {
+            "it is left alone until hapticd is started anew"
+        };
+        board.warn_of(self.device, format_args!("{what}; {next}"));
+        self.again = true;
+        bridge.send_surely(Request::Detach(self.device));
+        board.no_servo(self.device);
+        self.next = Instant::now() + RETRY;
+        if let Some(join) = servo.join.take() {
+            self.joining = std::thread::Builder::new().name("device-end".into()).spawn(join).ok();
         }
     }
 
@@ -125,7 +150,7 @@ impl Keeper {
         }
         board.servo(self.device, &s.device, s.rt, s.limits, counters.clone());
         self.servo = Some(Servo { flags, counters, join: Some(s.join) });
-        bridge.send(Request::Attach(self.device, Box::new(s.handle)));
+        bridge.send_surely(Request::Attach(self.device, Box::new(s.handle)));
     }
 }
 
@@ -147,13 +172,19 @@ pub(super) fn suspend(keepers: &[Keeper]) {
 
 /// Zero from every servo, then the end of their threads; true when that is confirmed for each. All are told before one is waited for.
 pub(super) fn end(keepers: Vec<Keeper>) -> bool {
-    let mut servos: Vec<Servo> = keepers.into_iter().filter_map(|k| k.servo).collect();
+    let mut joining = Vec::new();
+    let mut servos = Vec::new();
+    for keeper in keepers {
+        servos.extend(keeper.servo);
+        joining.extend(keeper.joining);
+    }
     for s in &servos {
         s.flags.disarm();
         s.flags.stop();
     }
     let until = Instant::now() + LAST_ZERO;
-    while !servos.iter().all(|s| s.counters.ended()) && Instant::now() < until {
+    let closed = || joining.iter().all(JoinHandle::is_finished);
+    while !(servos.iter().all(|s: &Servo| s.counters.ended()) && closed()) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(2));
     }
     let ended = |s: &mut Servo| {

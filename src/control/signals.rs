@@ -8,7 +8,7 @@
 mod fatal;
 
 use crate::config::MAX_DEVICES;
-use crate::servo::handle::{Counters, Flags};
+use crate::servo::handle::{Counters, Flags, monotonic_ns};
 use crate::servo::record::Fault;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
@@ -137,15 +137,19 @@ pub fn install(wake_fd: i32) -> nix::Result<()> {
     Ok(())
 }
 
-/// Takes the force away because some thread panicked: all of it, but where one of several servos panicked in its own thread. That
-/// one has caught it, says zero to its own device and is started again; what the others render does not hang on it.
+/// Takes the force away because some thread panicked: all of it, but where one of several servos panicked in its own thread and its
+/// device took a zero at once. That one ends and is started again; what the others render does not hang on it. Where nobody can say
+/// zero to the device in the servo's place, or it does not take it, the daemon ends as it does for every other panic.
 fn panicked() {
     let own = || reach().find(|r| r.counters.is_own_thread() && !r.counters.ended());
     if let Some(servo) = own().filter(|_| reach().count() > 1) {
         servo.flags.fault(Fault::Panic);
         servo.flags.disarm();
-        wake();
-        return;
+        // Before anything is printed, and before the unwinding servo says it too, if it still can.
+        if servo.counters.emergency().is_some_and(|e| e.zero(monotonic_ns())) {
+            wake();
+            return;
+        }
     }
     for r in reach() {
         r.flags.fault(Fault::Panic);

@@ -30,6 +30,8 @@ use std::time::{Duration, Instant};
 
 /// The main thread looks around so often, ms.
 const LOOK_MS: u16 = 20;
+/// Attempts to give a new servo the scene, a second apart.
+const REPUBLISH: u32 = 5;
 /// Clients have so long to take the last answers and events.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -159,8 +161,12 @@ pub fn run(
     let publish = || {
         let (board, scene) = (board.clone(), scene.clone());
         runtime.spawn_blocking(move || {
-            if let Err(e) = scene.republish() {
-                board.warn(format!("the scene could not be built: {e}"));
+            for _ in 0..REPUBLISH {
+                match scene.republish() {
+                    Ok(_) => return,
+                    Err(e) => board.warn(format!("the scene could not be built: {e}")),
+                }
+                std::thread::sleep(Duration::from_secs(1));
             }
         });
     };

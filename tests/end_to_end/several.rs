@@ -244,6 +244,25 @@ fn each_device_has_its_own_owner() {
         params["device"] = "right".into();
         assert_eq!(refused(a.call(method, params)), codes::NOT_OWNER, "{method}");
     }
+    // Nor may a tool or a place be changed under another's hand; without a device it would be.
+    let ball = json!({"sphere": {"radius": 0.02}});
+    for (method, params, field) in [
+        ("tool.set", json!({"device": "right", "tool": ball}), "device"),
+        ("tool.set", json!({"tool": ball}), "device"),
+        ("device.place", json!({"device": "right", "scale": 100.0}), "device"),
+        ("device.place", json!({"scale": 100.0}), "device"),
+        ("transaction", json!({"edits": [{"op": "tool.set", "tool": ball}]}), "edits[0].device"),
+    ] {
+        let e = match a.call(method, params) {
+            Err(hapticd::control::client::ClientError::Refused(e)) => e,
+            other => panic!("{method}: {other:?}"),
+        };
+        assert_eq!(
+            (e.code, e.data.and_then(|d| d.field).as_deref()),
+            (codes::NOT_OWNER, Some(field)),
+            "{method}"
+        );
+    }
     a.call("limits", json!({"device": "left", "force": 0.06})).expect("lowers");
     wait_for("the lower limit", || (force(&d, "left") <= 0.06 + 1e-9).then_some(()));
     wait_for("more than that", || (force(&d, "right") > 0.1).then_some(()));
@@ -367,18 +386,47 @@ fn a_panic_in_one_servo_leaves_the_other_rendering() {
     // Every life of the left device ends so; the right one is touched before, during and after.
     let d = pair("[[fault]]\nkind = \"panic\"\nat = 12.0\n");
     let mut c = both(&d);
+    c.call("limits", json!({"device": "left", "force": 0.08})).expect("lowers");
+    wait_for("the lower limit", || (force(&d, "left") <= 0.08 + 1e-9).then_some(()));
+    // The page of a successor begins anew, at zero: what counts is what stands in this one.
+    let before = wait_for("the panic", || {
+        let last = d.plant_of("left");
+        d.log().contains("a panic that the hand script asks for").then_some(last)
+    });
+    let after = d.plant_of("left");
+    assert!(
+        after.count >= before.count && after.is_zero(),
+        "{:?} after {} commands",
+        after.wrench,
+        after.count
+    );
     d.wait_log("the servo panicked");
-    wait_zero(&d, "left");
     renders(&d, "right");
-    assert_eq!(d.device("left").owner, 0);
+    let mut told = Vec::new();
+    wait_for("the events", || {
+        told.extend(c.note(Duration::from_millis(50)).expect("reads").map(|n| n.params));
+        let event = |what: &str| told.iter().any(|p| p["device"] == "left" && p["event"] == what);
+        (event("fault") && event("disarmed")).then_some(())
+    });
+    let dumps = d.dir.path().join("rec/left");
+    wait_for("the dump", || {
+        let mut files = std::fs::read_dir(&dumps).ok()?.flatten();
+        files.any(|f| f.file_name().to_string_lossy().contains("panic")).then_some(())
+    });
     // Its successor feels the scene as it stands, and nobody holds it.
     let generation = d.device("right").state.expect("a state").generation;
     let next = wait_for("another servo", || d.device("left").state.filter(|s| s.generation >= generation));
-    assert_eq!(next.state, "idle");
+    assert_eq!((next.state.as_str(), d.device("left").owner), ("idle", 0));
     renders(&d, "right");
     c.call("object.update", json!({"object": "cube", "pose": at(AWAY)})).expect("moves");
     arm(&d, &mut c, "left");
     touch(&d, &mut c, &ROLES);
+    // What a client has lowered holds on.
+    let until = Instant::now() + Duration::from_millis(400);
+    while Instant::now() < until {
+        assert!(force(&d, "left") <= 0.08 + 1e-9, "{}", force(&d, "left"));
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Every way out takes both forces.

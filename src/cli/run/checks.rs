@@ -21,8 +21,8 @@ pub(super) fn together(config: &Config, scene: &Scene) -> anyhow::Result<()> {
             d.role
         );
         anyhow::ensure!(
-            d.serial.is_some() && other.serial.is_some(),
-            "device.serial: '{}' and '{}' are of one kind: give each its serial number (`hapticd devices` shows them), so that they \
+            d.serial.is_some() && other.serial.is_some() && d.serial != other.serial,
+            "device.serial: '{}' and '{}' are of one kind: give each its own serial number (`hapticd devices` shows them), so that they \
              are never mixed up",
             other.role,
             d.role

@@ -23,6 +23,7 @@ use crate::servo::handle::{ServoConfig, channel};
 use crate::servo::rt::{RtLine, RtOptions};
 use crate::servo::run::{self as servo, Ended};
 use anyhow::Context;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The device of the configuration and its servo.
@@ -66,14 +67,15 @@ impl Local {
     }
 
     /// The budget of a tick in work units. Where nothing else is configured it is measured on the servo's own CPU, by the first
-    /// device that comes; `sharing` servos on one CPU share its time.
+    /// device that comes to that CPU; `sharing` servos on one CPU share its time.
     fn budget(&self, servo: usize, sharing: usize) -> u32 {
-        if self.config.servo.budget_units > 0 {
-            return self.config.servo.budget_units;
+        let units = self.config.servo.budget_units;
+        if units > 0 {
+            return (units / sharing.max(1) as u32).max(1);
         }
         let budget_us = share(self.config.servo.budget_us, TOGETHER_US, sharing);
         let mut speed = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
-        let speed = speed.get_or_insert_with(|| {
+        let speed = speed.entry(servo).or_insert_with(|| {
             let measured = std::thread::spawn(move || {
                 cpu::pin(servo);
                 reference_scene().and_then(|s| calibrate(&s))
@@ -91,8 +93,8 @@ impl Local {
     }
 }
 
-/// What the machine was found to do; measured once for all devices.
-pub(super) type Speed = Arc<Mutex<Option<Calibration>>>;
+/// What the machine was found to do, by CPU; measured once for all devices there.
+pub(super) type Speed = Arc<Mutex<BTreeMap<usize, Calibration>>>;
 
 /// All queries of the servos on one CPU take at most so much of a tick together, µs, and end at the latest so long after its start.
 const TOGETHER_US: u32 = 700;

@@ -63,8 +63,20 @@ pub(super) struct Arming {
     in_flight: bool,
 }
 
+impl Arming {
+    /// The request to arm that waits for another's ramp.
+    pub(super) fn waiting(&mut self) -> Option<Arm> {
+        self.takeover.take().map(|(arm, _)| arm)
+    }
+
+    /// True when such a request is the session's.
+    pub(super) fn waits(&self, session: u64) -> bool {
+        self.takeover.as_ref().is_some_and(|(a, _)| a.session == session)
+    }
+}
+
 impl Unit {
-    fn holder(&self) -> u64 {
+    pub(super) fn holder(&self) -> u64 {
         let counters = self.servo.as_ref().map(|s| s.counters());
         let servo = counters.map_or(0, |c| c.owner.load(Relaxed));
         if servo != 0 { servo } else { self.arming.owner.as_ref().map_or(0, |o| o.session) }
@@ -132,6 +144,17 @@ impl Unit {
         if holder != 0 && holder != session && !any {
             let text = format!("session {holder} holds the force");
             let _ = reply.send(Err(RpcError::new(codes::NOT_OWNER, text)));
+            return;
+        }
+        // Who waits for the force does not get it after somebody took it away.
+        if (any || self.arming.waits(session))
+            && let Some(arm) = self.arming.waiting()
+        {
+            let _ = arm.reply.send(Err(refusal(Refusal::Disarmed)));
+        }
+        if holder == 0 && !any && self.arming.in_flight && !self.concerns(session) {
+            // Another's request is under way, and this session has nothing here.
+            let _ = reply.send(Ok(()));
             return;
         }
         let Some(servo) = &self.servo else {

@@ -71,6 +71,8 @@ pub enum Request {
         /// Answer.
         reply: Reply<()>,
     },
+    /// A session gives back whatever it holds or has asked for.
+    LetGo(u64),
     /// Any other command to that device.
     Command(usize, ServoCommand, Reply<()>),
     /// Lower the limits; what is `None` stays.
@@ -193,12 +195,16 @@ impl Bridge {
         self.begin(make)?.end().await
     }
 
-    /// Takes the force away that a session holds, of whichever device.
+    /// Takes the force away that a session holds or has asked for, of whichever device.
     pub fn let_go(&self, session: u64) {
-        for device in 0..self.shared.devices.len() {
-            let (reply, _) = oneshot::channel();
-            self.send(Request::Disarm { device, session, any: false, reply });
-        }
+        self.send(Request::LetGo(session));
+    }
+
+    /// Sends a request that must not be lost: waits for room (the bridge empties its queue every 2 ms). Nothing happens when the
+    /// thread has ended.
+    pub fn send_surely(&self, request: Request) {
+        let _ = self.queue.send(request);
+        let _ = self.wake.write(1);
     }
 
     /// Sends a request that carries a reply, which is waited for later.
@@ -233,9 +239,7 @@ impl<T> Asked<T> {
 
 impl Publish for Bridge {
     fn publish(&self, snapshots: Vec<Snapshot>, moving: Vec<Moving>) {
-        // A scene must not be lost: wait for room (the bridge empties its queue every 2 ms).
-        let _ = self.queue.send(Request::Publish(snapshots, moving));
-        let _ = self.wake.write(1);
+        self.send_surely(Request::Publish(snapshots, moving));
     }
 }
 
@@ -386,6 +390,11 @@ impl State {
             }
             Request::Disarm { device, session, any, reply } => {
                 self.unit(device, |unit| unit.disarm(session, any, reply));
+            }
+            Request::LetGo(session) => {
+                for unit in self.units.iter_mut().filter(|u| u.concerns(session)) {
+                    unit.disarm(session, false, oneshot::channel().0);
+                }
             }
             Request::Command(device, command, reply) => {
                 self.unit(device, |unit| {

@@ -60,8 +60,12 @@ impl Telemetry {
         self.subscribers.remove(&id);
     }
 
-    /// The servo is gone: its next record will be another's. True when it was armed.
-    pub(super) fn forget(&mut self) -> bool {
+    /// The servo is gone: its next record will be another's. True when it was armed. What it felt before a panic is dumped.
+    pub(super) fn forget(&mut self, panicked: bool) -> bool {
+        if panicked && !self.flight.is_empty() {
+            (self.dump)(self.flight.iter().copied().collect(), names::fault(Fault::Panic));
+        }
+        self.flight.clear();
         let last = self.last.take();
         last.is_some_and(|r| matches!(r.state, ServoState::Armed | ServoState::Rendering))
     }
@@ -139,7 +143,7 @@ pub(super) fn patience(longest: Duration, fastest_ns: u64) -> Duration {
 
 impl Unit {
     /// Takes the servo's records to everybody who asked for them.
-    fn drain(&mut self, now: u64) {
+    pub(super) fn drain(&mut self, now: u64) {
         let Some(servo) = &mut self.servo else { return };
         let mut changes = Vec::new();
         let telemetry = &mut self.telemetry;

@@ -8,7 +8,8 @@ use crate::control::session::Sessions;
 use crate::protocol::messages::LimitsNow;
 use crate::protocol::rpc::{RpcError, codes};
 use crate::scene::snapshot::Snapshot;
-use crate::servo::handle::{Refusal, ServoCommand, ServoHandle};
+use crate::servo::handle::{Refusal, ServoCommand, ServoHandle, monotonic_ns};
+use crate::servo::record::Fault;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
@@ -32,6 +33,7 @@ pub(super) struct Unit {
     unseen: Option<Box<Snapshot>>,
     pub(super) waiting: HashMap<u64, Waiting>,
     pub(super) arming: Arming,
+    /// What holds, N, N·m, m/s: a client's lower ones, too, and over a restart of the servo. Endless before the first.
     limits: [f64; 3],
     pub(super) telemetry: Telemetry,
     pub(super) shared: Arc<DeviceShared>,
@@ -51,7 +53,7 @@ impl Unit {
             unseen: None,
             waiting: HashMap::new(),
             arming: Arming::default(),
-            limits: [0.0; 3],
+            limits: [f64::INFINITY; 3],
             telemetry,
             shared,
             all,
@@ -59,26 +61,58 @@ impl Unit {
     }
 
     pub(super) fn attach(&mut self, mut handle: Box<ServoHandle>) {
+        if self.servo.is_some() {
+            self.detach();
+        }
         let c = handle.config();
-        self.limits = [c.max_force, c.max_torque, c.max_velocity];
+        let configured = [c.max_force, c.max_torque, c.max_velocity];
+        let lowered = (0..3).any(|i| self.limits[i] < configured[i]);
+        self.limits = std::array::from_fn(|i| self.limits[i].min(configured[i]));
         if let Some(snapshot) = self.unseen.take() {
             // The servo is new, so any generation is newer than its last.
             let _ = handle.publish(snapshot);
         }
         self.servo = Some(handle);
+        if lowered {
+            // Before any other command: what a client has lowered stays so.
+            let [force, torque, velocity] = self.limits;
+            self.command(ServoCommand::Limits { force, torque, velocity }, Waiting::Nobody);
+        }
     }
 
     pub(super) fn detach(&mut self) {
+        let panicked = self.servo.as_ref().is_some_and(|s| s.counters().fault() == Fault::Panic);
+        self.drain(monotonic_ns());
         self.servo = None;
         self.release_all();
+        for (_, waiting) in self.waiting.drain() {
+            waiting.refuse(no_device());
+        }
+        if let Some(arm) = self.arming.waiting() {
+            let _ = arm.reply.send(Err(no_device()));
+        }
         self.arming = Arming::default();
-        self.waiting.clear();
         self.shared.owner.store(0, Relaxed);
         // What it felt last is no state any more.
         *self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        if self.telemetry.forget() {
-            self.all.broadcast_of(self.name.as_deref(), "disarmed", "the servo has ended");
+        let armed = self.telemetry.forget(panicked);
+        let name = self.name.as_deref();
+        if panicked {
+            self.all.broadcast_of(
+                name,
+                "fault",
+                "fault: panic, a bug; the device got zero, its servo has ended",
+            );
         }
+        if armed {
+            self.all.broadcast_of(name, "disarmed", "the servo has ended");
+        }
+    }
+
+    /// True when the session holds this device's force, or has asked for it.
+    pub(super) fn concerns(&self, session: u64) -> bool {
+        let asked = |w: &Waiting| matches!(w, Waiting::Arm(a) if a.session == session);
+        self.holder() == session || self.arming.waits(session) || self.waiting.values().any(asked)
     }
 
     pub(super) fn publish(&mut self, snapshot: Box<Snapshot>) {

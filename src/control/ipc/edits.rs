@@ -27,6 +27,39 @@ pub(super) struct Job {
     descriptor: Option<OwnedFd>,
 }
 
+impl super::Connection {
+    /// Another tool, or another place, moves what a hand holds: of several devices those that are held have theirs changed by who
+    /// holds them, or by an admin. With one device it is as it always was.
+    pub(super) fn may_place(&self, job: &Job) -> Result<(), RpcError> {
+        let board = &self.server.board;
+        let all = board.roles().len();
+        if all < 2 || self.session.role() == Role::Admin {
+            return Ok(());
+        }
+        for (i, edit) in job.transaction.edits.iter().enumerate() {
+            if !matches!(edit, Edit::ToolSet { .. } | Edit::DevicePlace { .. }) {
+                continue;
+            }
+            // A role that no device has is refused with the transaction.
+            let devices = match edit.device() {
+                Some(role) => board.find(Some(role)).map_or(0..0, |d| d..d + 1),
+                None => 0..all,
+            };
+            let holder = |d: &usize| self.server.bridge.shared.owner(*d);
+            let foreign = |d: &usize| holder(d) != 0 && holder(d) != self.session.id;
+            let Some(device) = devices.into_iter().find(foreign) else { continue };
+            let text = format!(
+                "session {} holds the force of '{}'; only it or an admin may change its tool or place",
+                holder(&device),
+                board.name(device).unwrap_or_default()
+            );
+            let e = convert::at(RpcError::new(codes::NOT_OWNER, text).field("device"), i);
+            return Err(if job.alone { convert::alone(e) } else { e });
+        }
+        Ok(())
+    }
+}
+
 /// True for `transaction` and for the edits that are methods of their own.
 pub(super) fn is_edit(method: &str) -> bool {
     method == "transaction" || Edit::OPS.contains(&method)

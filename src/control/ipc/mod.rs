@@ -377,7 +377,8 @@ impl Connection {
             return self.answer(id, Err(RpcError::new(codes::DESCRIPTOR, text)));
         }
         if edits::is_edit(&request.method) {
-            let queued = edits::job(request, line.descriptor, self.session.role()).and_then(|j| {
+            let queued = edits::job(request, line.descriptor, self.session.role());
+            let queued = queued.and_then(|j| self.may_place(&j).map(|()| j)).and_then(|j| {
                 self.edits.as_ref().map_or(Ok(()), |e| e.try_send(j).map_err(|_| edits::queue_full()))
             });
             if let Err(e) = queued {

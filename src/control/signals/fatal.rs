@@ -125,7 +125,12 @@ fn last_zero<'a>(servos: impl Iterator<Item = (&'a Flags, &'a Counters)>) -> Zer
         // SAFETY: nanosleep is async-signal-safe and only reads `nap`.
         unsafe { libc::nanosleep(&raw const nap, std::ptr::null_mut()) };
     }
-    all.iter_mut().flatten().map(Last::word).max().unwrap_or(Zero::NoForce)
+    let worst = all.iter_mut().flatten().map(Last::word).max().unwrap_or(Zero::NoForce);
+    // One that seemed to stand still may have written once more, after what was said in its place.
+    for servo in all.iter().flatten().filter(|s| !s.counters.ended()) {
+        servo.counters.emergency().map(|e| e.zero(monotonic_ns()));
+    }
+    worst
 }
 
 /// A servo whose last zero is waited for.
@@ -336,7 +341,7 @@ mod tests {
                 })
                 .collect();
             assert_eq!(last_zero(servos.iter().map(|(f, c)| (f, c))), want, "{took:?}");
-            assert!(words.iter().all(|w| w.1.load(Relaxed) == 1), "each was told, once");
+            assert!(words.iter().all(|w| w.1.load(Relaxed) >= 1), "each was told");
             assert!(servos.iter().all(|(f, _)| f.stopping()));
         }
     }
