@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 const RETRY: Duration = Duration::from_secs(2);
 /// A device whose servos have panicked so often is left alone.
 const MAX_PANICS: u32 = 5;
+/// Longest wait for room in the bridge's queue.
+const BRIDGE: Duration = Duration::from_millis(500);
 /// Time in which the servos must have commanded their last zero.
 const LAST_ZERO: Duration = Duration::from_secs(2);
 
@@ -58,6 +60,11 @@ impl Keeper {
             joining: None,
             panics: 0,
         }
+    }
+
+    /// True once no further servo is started for the device.
+    pub(super) fn given_up(&self) -> bool {
+        self.panics >= MAX_PANICS && self.servo.is_none()
     }
 
     /// Those of the servo, while one runs.
@@ -114,7 +121,7 @@ impl Keeper {
         };
         board.warn_of(self.device, format_args!("{what}; {next}"));
         self.again = true;
-        bridge.send_surely(Request::Detach(self.device));
+        tell(bridge, Request::Detach(self.device));
         board.no_servo(self.device);
         self.next = Instant::now() + RETRY;
         if let Some(join) = servo.join.take() {
@@ -150,7 +157,15 @@ impl Keeper {
         }
         board.servo(self.device, &s.device, s.rt, s.limits, counters.clone());
         self.servo = Some(Servo { flags, counters, join: Some(s.join) });
-        bridge.send_surely(Request::Attach(self.device, Box::new(s.handle)));
+        tell(bridge, Request::Attach(self.device, Box::new(s.handle)));
+    }
+}
+
+/// The bridge must know which servos there are; one that takes nothing is hung, and nobody's lease is safe with it.
+fn tell(bridge: &Bridge, request: Request) {
+    if !bridge.send_within(request, BRIDGE) {
+        tracing::error!("the bridge takes no requests; the force is taken away");
+        signals::give_up();
     }
 }
 

@@ -142,7 +142,8 @@ pub fn install(wake_fd: i32) -> nix::Result<()> {
 /// zero to the device in the servo's place, or it does not take it, the daemon ends as it does for every other panic.
 fn panicked() {
     let own = || reach().find(|r| r.counters.is_own_thread() && !r.counters.ended());
-    if let Some(servo) = own().filter(|_| reach().count() > 1) {
+    let running = || reach().filter(|r| !r.counters.ended()).count();
+    if let Some(servo) = own().filter(|_| running() > 1) {
         servo.flags.fault(Fault::Panic);
         servo.flags.disarm();
         // Before anything is printed, and before the unwinding servo says it too, if it still can.
@@ -151,6 +152,11 @@ fn panicked() {
             return;
         }
     }
+    give_up();
+}
+
+/// Takes all force away and ends the daemon as after a panic that it cannot do without.
+pub fn give_up() {
     for r in reach() {
         r.flags.fault(Fault::Panic);
         r.flags.disarm();

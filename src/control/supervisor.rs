@@ -206,6 +206,10 @@ pub fn run(
                 publish();
             }
         }
+        if keepers.iter().all(Keeper::given_up) {
+            // Nothing is left to serve; whoever starts the daemon anew has it afresh.
+            break Outcome::Panicked;
+        }
         let servos: Vec<_> = keepers.iter().map(Keeper::counters).collect();
         watchdog.feed(&bridge.shared, &servos);
     };

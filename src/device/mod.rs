@@ -163,6 +163,20 @@ pub trait Emergency: Send + Sync + std::fmt::Debug {
     fn mend(&self, address: usize) -> bool;
 }
 
+/// There is nothing that could push.
+#[derive(Clone, Copy, Debug)]
+pub struct NoMotors;
+
+impl Emergency for NoMotors {
+    fn zero(&self, _now_ns: u64) -> bool {
+        true
+    }
+
+    fn mend(&self, _address: usize) -> bool {
+        false
+    }
+}
+
 /// Why a device could not be opened or calibrated; the text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {

@@ -388,7 +388,7 @@ fn a_panic_in_one_servo_leaves_the_other_rendering() {
     let mut c = both(&d);
     c.call("limits", json!({"device": "left", "force": 0.08})).expect("lowers");
     wait_for("the lower limit", || (force(&d, "left") <= 0.08 + 1e-9).then_some(()));
-    // The page of a successor begins anew, at zero: what counts is what stands in this one.
+    // The page of a successor begins anew, at zero: what counts is what stands in this one. It pushes until the panic is told.
     let before = wait_for("the panic", || {
         let last = d.plant_of("left");
         d.log().contains("a panic that the hand script asks for").then_some(last)
@@ -400,6 +400,7 @@ fn a_panic_in_one_servo_leaves_the_other_rendering() {
         after.wrench,
         after.count
     );
+    assert!(after.count > 1000 && after.zeros >= 1, "the page of the servo that pushed: {after:?}");
     d.wait_log("the servo panicked");
     renders(&d, "right");
     let mut told = Vec::new();

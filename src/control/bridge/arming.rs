@@ -152,9 +152,11 @@ impl Unit {
         {
             let _ = arm.reply.send(Err(refusal(Refusal::Disarmed)));
         }
-        if holder == 0 && !any && self.arming.in_flight && !self.concerns(session) {
-            // Another's request is under way, and this session has nothing here.
-            let _ = reply.send(Ok(()));
+        if self.name.is_some() && holder == 0 && !any && self.arming.in_flight && !self.concerns(session) {
+            // One of several devices, about to be another's: a disarm that was not meant for it does not refuse that, nor claim that
+            // there will be no force.
+            let text = "another session's arming is under way";
+            let _ = reply.send(Err(RpcError::new(codes::NOT_OWNER, text)));
             return;
         }
         let Some(servo) = &self.servo else {
@@ -182,8 +184,9 @@ impl Unit {
             let _ = r.reply.send(Ok(()));
         }
         for (_, waiting) in self.waiting.drain() {
-            if let Waiting::Disarm(_, reply) = waiting {
-                let _ = reply.send(Ok(()));
+            match waiting {
+                Waiting::Disarm(_, reply) => drop(reply.send(Ok(()))),
+                other => other.refuse(no_device()),
             }
         }
     }

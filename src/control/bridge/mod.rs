@@ -200,11 +200,12 @@ impl Bridge {
         self.send(Request::LetGo(session));
     }
 
-    /// Sends a request that must not be lost: waits for room (the bridge empties its queue every 2 ms). Nothing happens when the
-    /// thread has ended.
-    pub fn send_surely(&self, request: Request) {
-        let _ = self.queue.send(request);
+    /// Sends a request that must not be lost: waits for room for `patience` (the bridge empties its queue every 2 ms). False when
+    /// there was none, or the thread has ended.
+    pub fn send_within(&self, request: Request, patience: Duration) -> bool {
+        let sent = self.queue.send_timeout(request, patience).is_ok();
         let _ = self.wake.write(1);
+        sent
     }
 
     /// Sends a request that carries a reply, which is waited for later.
@@ -239,7 +240,9 @@ impl<T> Asked<T> {
 
 impl Publish for Bridge {
     fn publish(&self, snapshots: Vec<Snapshot>, moving: Vec<Moving>) {
-        self.send_surely(Request::Publish(snapshots, moving));
+        // A scene must not be lost: wait for room.
+        let _ = self.queue.send(Request::Publish(snapshots, moving));
+        let _ = self.wake.write(1);
     }
 }
 

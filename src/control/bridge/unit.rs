@@ -85,9 +85,6 @@ impl Unit {
         self.drain(monotonic_ns());
         self.servo = None;
         self.release_all();
-        for (_, waiting) in self.waiting.drain() {
-            waiting.refuse(no_device());
-        }
         if let Some(arm) = self.arming.waiting() {
             let _ = arm.reply.send(Err(no_device()));
         }
@@ -176,7 +173,7 @@ impl Unit {
 }
 
 impl Waiting {
-    fn refuse(self, e: RpcError) {
+    pub(super) fn refuse(self, e: RpcError) {
         match self {
             Self::Plain(reply) | Self::Disarm(_, reply) => drop(reply.send(Err(e))),
             Self::Arm(arm) => drop(arm.reply.send(Err(e))),

@@ -27,37 +27,42 @@ pub(super) struct Job {
     descriptor: Option<OwnedFd>,
 }
 
-impl super::Connection {
-    /// Another tool, or another place, moves what a hand holds: of several devices those that are held have theirs changed by who
-    /// holds them, or by an admin. With one device it is as it always was.
-    pub(super) fn may_place(&self, job: &Job) -> Result<(), RpcError> {
-        let board = &self.server.board;
-        let all = board.roles().len();
-        if all < 2 || self.session.role() == Role::Admin {
-            return Ok(());
-        }
-        for (i, edit) in job.transaction.edits.iter().enumerate() {
-            if !matches!(edit, Edit::ToolSet { .. } | Edit::DevicePlace { .. }) {
-                continue;
-            }
-            // A role that no device has is refused with the transaction.
-            let devices = match edit.device() {
-                Some(role) => board.find(Some(role)).map_or(0..0, |d| d..d + 1),
-                None => 0..all,
-            };
-            let holder = |d: &usize| self.server.bridge.shared.owner(*d);
-            let foreign = |d: &usize| holder(d) != 0 && holder(d) != self.session.id;
-            let Some(device) = devices.into_iter().find(foreign) else { continue };
-            let text = format!(
-                "session {} holds the force of '{}'; only it or an admin may change its tool or place",
-                holder(&device),
-                board.name(device).unwrap_or_default()
-            );
-            let e = convert::at(RpcError::new(codes::NOT_OWNER, text).field("device"), i);
-            return Err(if job.alone { convert::alone(e) } else { e });
-        }
-        Ok(())
+impl Job {
+    /// [`may_place`], at the time when the job comes.
+    pub(super) fn may_place(&self, server: &Server, session: &Session) -> Result<(), RpcError> {
+        let may = may_place(server, session, &self.transaction.edits);
+        may.map_err(|e| if self.alone { convert::alone(e) } else { e })
     }
+}
+
+/// Another tool, or another place, moves what a hand holds: of several devices those that are held have theirs changed by who
+/// holds them, or by an admin. With one device it is as it always was.
+fn may_place(server: &Server, session: &Session, edits: &[Edit]) -> Result<(), RpcError> {
+    let board = &server.board;
+    let all = board.roles().len();
+    if all < 2 || session.role() == Role::Admin {
+        return Ok(());
+    }
+    for (i, edit) in edits.iter().enumerate() {
+        if !matches!(edit, Edit::ToolSet { .. } | Edit::DevicePlace { .. }) {
+            continue;
+        }
+        // A role that no device has is refused with the transaction.
+        let devices = match edit.device() {
+            Some(role) => board.find(Some(role)).map_or(0..0, |d| d..d + 1),
+            None => 0..all,
+        };
+        let holder = |d: &usize| server.bridge.shared.owner(*d);
+        let foreign = |d: &usize| holder(d) != 0 && holder(d) != session.id;
+        let Some(device) = devices.into_iter().find(foreign) else { continue };
+        let text = format!(
+            "session {} holds the force of '{}'; only it or an admin may change its tool or place",
+            holder(&device),
+            board.name(device).unwrap_or_default()
+        );
+        return Err(convert::at(RpcError::new(codes::NOT_OWNER, text).field("device"), i));
+    }
+    Ok(())
 }
 
 /// True for `transaction` and for the edits that are methods of their own.
@@ -187,10 +192,14 @@ async fn carry_out(
     let cancel = running.start(job.id.clone());
     let report = Report::new(outbox.clone(), job.id.clone(), cancel.clone());
     let owner = Owner { session: session.id, uid: session.uid() };
-    let scene = server.scene.clone();
-    let done =
-        tokio::task::spawn_blocking(move || scene.transact(owner, &job.transaction, job.descriptor, &report))
-            .await;
+    let (serving, asking) = (server.clone(), session.clone());
+    let done = tokio::task::spawn_blocking(move || {
+        let t = &job.transaction;
+        // Who may is asked again when the build is done: a device may have come into other hands.
+        let may = || may_place(&serving, &asking, &t.edits);
+        serving.scene.transact_if(owner, t, job.descriptor, &report, &may)
+    })
+    .await;
     running.end(&cancel);
     match done {
         Ok(result) => result.map(|c| serde_json::to_value(&c).unwrap_or_default()),

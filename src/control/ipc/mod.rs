@@ -378,9 +378,10 @@ impl Connection {
         }
         if edits::is_edit(&request.method) {
             let queued = edits::job(request, line.descriptor, self.session.role());
-            let queued = queued.and_then(|j| self.may_place(&j).map(|()| j)).and_then(|j| {
-                self.edits.as_ref().map_or(Ok(()), |e| e.try_send(j).map_err(|_| edits::queue_full()))
-            });
+            let queued =
+                queued.and_then(|j| j.may_place(&self.server, &self.session).map(|()| j)).and_then(|j| {
+                    self.edits.as_ref().map_or(Ok(()), |e| e.try_send(j).map_err(|_| edits::queue_full()))
+                });
             if let Err(e) = queued {
                 self.answer(id, Err(e));
             }

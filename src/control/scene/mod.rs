@@ -111,7 +111,22 @@ impl SceneService {
         descriptor: Option<OwnedFd>,
         progress: &dyn Progress,
     ) -> Result<Committed, RpcError> {
-        self.attempt(owner, t, descriptor, progress).map_err(|e| {
+        self.transact_if(owner, t, descriptor, progress, &|| Ok(()))
+    }
+
+    /// As [`transact`](Self::transact), if `may` agrees at the moment of publishing, too: a build may take its time.
+    ///
+    /// # Errors
+    /// As [`transact`](Self::transact), and what `may` says.
+    pub fn transact_if(
+        &self,
+        owner: Owner,
+        t: &Transaction,
+        descriptor: Option<OwnedFd>,
+        progress: &dyn Progress,
+        may: &dyn Fn() -> Result<(), RpcError>,
+    ) -> Result<Committed, RpcError> {
+        self.attempt(owner, t, descriptor, progress, may).map_err(|e| {
             let stands = self.generation();
             e.generation(stands)
         })
@@ -123,6 +138,7 @@ impl SceneService {
         t: &Transaction,
         descriptor: Option<OwnedFd>,
         progress: &dyn Progress,
+        may: &dyn Fn() -> Result<(), RpcError>,
     ) -> Result<Committed, RpcError> {
         if t.edits.is_empty() {
             return Err(
@@ -151,7 +167,7 @@ impl SceneService {
             convert::edits(&t.edits, &meshes, scene)
         };
         let (generation, ids, warnings) =
-            self.commit(owner.session, &make, t.edits.iter().any(may_build), progress)?;
+            self.commit(owner.session, &make, t.edits.iter().any(may_build), progress, may)?;
         notes.extend(warnings);
         Ok(Committed { generation, created: names(&ids), notes })
     }
@@ -180,7 +196,8 @@ impl SceneService {
     /// # Errors
     /// As [`transact`](Self::transact).
     pub fn apply(&self, owner: u64, edits: &[Edit]) -> Result<u64, RpcError> {
-        self.commit(owner, &|_| Ok(edits.to_vec()), false, &Silent).map(|(generation, ..)| generation)
+        self.commit(owner, &|_| Ok(edits.to_vec()), false, &Silent, &|| Ok(()))
+            .map(|(generation, ..)| generation)
     }
 
     /// Publishes the scene again under a new generation (a device came back and has felt nothing yet).
@@ -197,6 +214,7 @@ impl SceneService {
         make: &dyn Fn(&Scene) -> Result<Vec<Edit>, RpcError>,
         builds: bool,
         progress: &dyn Progress,
+        may: &dyn Fn() -> Result<(), RpcError>,
     ) -> Result<Commit, RpcError> {
         // First without the lock: this is where building happens.
         let base = self.scene();
@@ -211,6 +229,7 @@ impl SceneService {
             let (next, applied) = stands.apply(owner, &make(&stands)?).map_err(|e| convert::refusal(&e))?;
             (self.compile(&next, progress)?, next, applied)
         };
+        may()?;
         let moving = moving(&next);
         *stands = next;
         self.publish.publish(snapshots, moving);

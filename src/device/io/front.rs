@@ -21,7 +21,7 @@ use crate::device::integrator::Integrator;
 use crate::device::kinematics::Kinematics;
 use crate::device::profile::{Calibration, Profile};
 use crate::device::{
-    Accepted, Device, DeviceError, Emergency, IoMode, Lifecycle, ReadFault, Sample, WriteFault,
+    Accepted, Device, DeviceError, Emergency, IoMode, Lifecycle, NoMotors, ReadFault, Sample, WriteFault,
 };
 use crate::geometry::pose::{Pose, Vec3, Wrench};
 use nalgebra::{Translation3, UnitQuaternion};
@@ -218,8 +218,13 @@ impl Device for Front {
         Some(self.shared.clone())
     }
 
+    #[allow(clippy::disallowed_methods)]
     fn emergency(&self) -> Option<Arc<dyn Emergency>> {
         self.thread.as_ref()?;
+        if self.profile.actuated == [false; 6] {
+            // Asked before the servo runs. It is only read: no packet could confirm a zero, and none is needed.
+            return Some(Arc::new(NoMotors));
+        }
         Some(self.shared.clone())
     }
 }

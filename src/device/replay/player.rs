@@ -18,7 +18,9 @@ use super::Track;
 use crate::device::actuators;
 use crate::device::kinematics::{Kinematics, gimbal};
 use crate::device::profile::{Profile, SAMPLE_PERIOD_NS};
-use crate::device::{Accepted, Device, DeviceError, Emergency, Lifecycle, ReadFault, Sample, WriteFault};
+use crate::device::{
+    Accepted, Device, DeviceError, Emergency, Lifecycle, NoMotors, ReadFault, Sample, WriteFault,
+};
 use crate::geometry::pose::{Pose, Wrench};
 use std::sync::Arc;
 
@@ -122,20 +124,6 @@ impl ReplayDevice {
             return Ok(self.take(last.pose, now_ns, last.buttons, 0));
         }
         Ok(Sample { lost: 0, ..last })
-    }
-}
-
-/// There is nothing that could push.
-#[derive(Debug)]
-struct NoMotors;
-
-impl Emergency for NoMotors {
-    fn zero(&self, _now_ns: u64) -> bool {
-        true
-    }
-
-    fn mend(&self, _address: usize) -> bool {
-        false
     }
 }
 
