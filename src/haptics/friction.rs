@@ -38,6 +38,24 @@ pub fn sliding(friction: &Friction, speed: f64) -> f64 {
     (low + (top - low) * curve + sound(friction.viscous) * speed).min(top)
 }
 
+/// Least size that a coefficient's way is measured by.
+const SMALL: f64 = 0.05;
+
+/// Friction on its way from what is felt to what is wanted, up by `part` (0..=1) of the larger one: an edit of a material does not seize
+/// a hand that slides over it. Less friction lets go at once, as what is deleted does. Real-time safe.
+pub fn toward(felt: &Friction, wanted: &Friction, part: f64) -> Friction {
+    let go = |from: f64, to: f64| {
+        let (from, to) = (sound(from), sound(to));
+        (from + part * to.max(SMALL)).min(to)
+    };
+    Friction {
+        statics: go(felt.statics, wanted.statics),
+        dynamic: go(felt.dynamic, wanted.dynamic),
+        stribeck: go(felt.stribeck, wanted.stribeck),
+        viscous: go(felt.viscous, wanted.viscous),
+    }
+}
+
 /// How a point that rests on the surface goes on: `None` when it sticks, else the coefficient with which it slides. `drag` is
 /// how far the tool would have it, `press` how far it is pressed, both m; `slides` whether it slid in the tick before.
 /// Real-time safe.

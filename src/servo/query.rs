@@ -20,10 +20,11 @@
 use super::mapping::ToolState;
 use super::motion::{Motions, Played, Stream};
 use crate::contact::share::share_gently;
-use crate::contact::{self, Budget, Deadline, Query, QueryState};
+use crate::contact::{self, Budget, Deadline, Friction, Material, Query, QueryState};
 use crate::geometry::{Point, Pose, Twist, Wrench};
 use crate::haptics::coupling;
 use crate::haptics::effects::Push;
+use crate::haptics::friction;
 use crate::haptics::grip::{Grip, Held, Rubbed};
 use crate::haptics::proxy::Proxy;
 use crate::scene::snapshot::{MAX_MOVING, MAX_OBJECTS, MotionFrame, Snapshot, SnapshotObject};
@@ -167,6 +168,8 @@ struct Slot {
     gain: f64,
     /// Wrench felt in that tick.
     felt: Wrench,
+    /// Friction felt in that tick.
+    friction: Friction,
 }
 
 /// Memories of queries: objects whose slots differ by a multiple of this share one, and lose it to each other.
@@ -221,6 +224,7 @@ impl Default for Queries {
             rest: Pose::identity(),
             gain: 1.0,
             felt: Wrench::ZERO,
+            friction: Friction::NONE,
         };
         Self {
             slots: vec![slot; MAX_OBJECTS].into(),
@@ -321,6 +325,15 @@ impl Queries {
             memory.grip.interrupt();
             (memory.id, memory.incarnation) = (object.id, object.incarnation);
         }
+        let recent = slot.tick + 1 == world.tick;
+        // Higher coefficients fade in where lower ones are felt; what is new has its own.
+        let wanted = &object.material.friction;
+        let friction = match same && recent {
+            true => friction::toward(&slot.friction, wanted, world.dt / world.fade),
+            false => *wanted,
+        };
+        slot.friction = friction;
+        let material = Material { friction, ..object.material };
         let query = Query {
             tool: &world.snapshot.tool.shape,
             tool_pose: &world.tool.pose,
@@ -328,9 +341,8 @@ impl Queries {
             object: &object.shape,
             object_pose: &played.pose,
             object_twist: &played.twist,
-            material: &object.material,
+            material: &material,
         };
-        let recent = slot.tick + 1 == world.tick;
         let changed = played.jumped || world.since.is_some_and(|g| world.snapshot.broad.changed(index) > g);
         // Another material is another force at the same place.
         let edited = changed && !(same && slot.rest == object.pose);

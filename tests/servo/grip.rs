@@ -491,3 +491,44 @@ fn a_leaning_pin_jams_and_frees_at_the_drawers_arm() {
         }
     }
 }
+
+/// Tangential force at the motors.
+fn drag(puppet: &Puppet) -> f64 {
+    let f = puppet.get().command.force;
+    f.x.hypot(f.z)
+}
+
+/// A material's coefficient rises under a hand that slides over it: no step is felt, and in the end the new one holds. A lower one
+/// holds at once.
+#[test]
+fn a_higher_friction_fades_in_under_a_sliding_hand() {
+    let ball = crate::world::sphere_tool(0.5 * SIDE);
+    let cube = cube_tool(2000);
+    for (law_, tool) in [Law::Direct, Law::Dynamic].into_iter().flat_map(|l| [(l, &ball), (l, &cube)]) {
+        let what = format!("{law_:?}, incarnation {}", tool.incarnation);
+        let object = |mu| rough(floor(), Pose::identity(), SOFT, Friction::of(mu));
+        let (mut bench, puppet) = armed(law(law_), tool, vec![object(0.1)], over(0.001));
+        let go = |bench: &mut Bench, dx: f64, dy: f64| {
+            puppet.with(|s| s.pose.translation.vector += Vec3::new(dx, dy, 0.0));
+            bench.step();
+        };
+        (0..200).for_each(|_| go(&mut bench, 0.0, -1e-5));
+        (0..300).for_each(|_| go(&mut bench, 3e-5, 0.0));
+        let press = puppet.get().command.force.y;
+        assert!((drag(&puppet) - 0.1 * press).abs() < 0.02 * press, "{what}: {}", drag(&puppet));
+        bench.publish(scene(2, tool, vec![object(0.5)]));
+        // The coefficient takes a fade of 200 ticks for its whole size; what rubs stays within the cone that it has come to, but for
+        // the swing of a virtual tool's mass. At once it would be there in six ticks.
+        let mut last = 0.0;
+        for k in 1..=600 {
+            go(&mut bench, 3e-5, 0.0);
+            last = drag(&puppet);
+            let cone = (0.1 + 0.5 * f64::from(k) / 200.0).min(0.5) * press;
+            assert!(last <= cone + 0.05 * press, "{what}: {last} N after {k} ticks, of {press} N");
+        }
+        assert!((last - 0.5 * press).abs() < 0.02 * press, "{what}: {last} of {press} N");
+        bench.publish(scene(3, tool, vec![object(0.1)]));
+        (0..50).for_each(|_| go(&mut bench, 3e-5, 0.0));
+        assert!((drag(&puppet) - 0.1 * press).abs() < 0.02 * press, "{what}: {}", drag(&puppet));
+    }
+}
