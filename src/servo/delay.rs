@@ -20,15 +20,14 @@
 )]
 
 use super::config::ServoConfig;
+use crate::device::io::seldom::seldom_exceeded;
 use crate::device::profile::Profile;
 use crate::haptics::coupling::{self, Caps, Preset};
 
 /// Lateness of a tick that does not count, in periods: the real-time set-up of a sound machine.
 const TOLERATED: f64 = 0.1;
-/// By so much the lateness that counts rises with each tick that is later, s, and falls with each that is not: a twentieth, so
-/// that it settles where one tick of twenty is later (the frugal quantile of Ma, Muthukrishnan and Sandler, 2013).
-const STEP: f64 = 5e-6;
-const ONE_OF: f64 = 20.0;
+/// Step of the lateness that one tick of twenty exceeds, ns.
+const STEP: u64 = 5000;
 /// Longest delay that is told apart, s.
 const MOST: f64 = 0.05;
 
@@ -43,8 +42,8 @@ pub(super) struct LoopDelay {
     /// Damping time at that delay, s; a configured one stays as it is.
     tau: f64,
     configured: bool,
-    /// Lateness that one tick of twenty exceeds, s.
-    late: f64,
+    /// Lateness that one tick of twenty exceeds, ns.
+    late: u64,
     /// Delay that counts, s.
     delay: f64,
 }
@@ -68,18 +67,13 @@ impl LoopDelay {
         };
         let configured = config.damping_time.is_some();
         let tau = config.damping_time.unwrap_or(tau);
-        Self { dt, stated, profile: caps, tau, configured, late: 0.0, delay: stated }
+        Self { dt, stated, profile: caps, tau, configured, late: 0, delay: stated }
     }
 
     /// Takes note of a tick that began so late, ns, and of what the device measures, ns, where it does.
     pub(super) fn step(&mut self, late_ns: i64, measured_ns: Option<u64>) {
-        let late = late_ns.max(0) as f64 * 1e-9;
-        self.late = if late > self.late {
-            (self.late + STEP).min(late)
-        } else {
-            (self.late - STEP / ONE_OF).max(late)
-        };
-        let excess = (self.late - TOLERATED * self.dt).max(0.0);
+        self.late = seldom_exceeded(self.late, late_ns.max(0).cast_unsigned(), STEP);
+        let excess = (self.late as f64 * 1e-9 - TOLERATED * self.dt).max(0.0);
         let measured = measured_ns.map_or(0.0, |ns| ns as f64 * 1e-9);
         self.delay = (self.stated + excess).max(measured).min(MOST.max(self.stated));
     }

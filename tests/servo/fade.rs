@@ -304,15 +304,7 @@ fn a_material_edit_of_a_moving_object_fades() {
             let a = ns as f64 * 1e-9 * std::f64::consts::TAU;
             Vec3::new(along * a.sin(), up * a.cos(), 0.0)
         };
-        let mut sequence = 0;
-        let mut step = |bench: &mut Bench| {
-            sequence += 1;
-            let now = bench.last.planned_ns + MS;
-            let entries = vec![Some(streamed(1, now.saturating_sub(2 * MS), now + 100 * MS, path))];
-            bench.handle.publish_motion(Box::new(MotionFrame { sequence, entries }));
-            bench.handle.reclaim();
-            bench.step()
-        };
+        let step = |bench: &mut Bench| bench.step_streamed(path);
         for _ in 0..20 {
             step(&mut bench);
         }

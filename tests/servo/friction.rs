@@ -1,11 +1,11 @@
 //! Friction of ball tools through the whole servo: what it holds, what it takes, and that it stays in its cone.
 
 use crate::device::Puppet;
-use crate::world::{Bench, MS, floor, object, scene, sphere_tool, streamed};
+use crate::world::{Bench, MS, floor, object, scene, sphere_tool};
 use hapticd::contact::{Friction, ObjectShape};
 use hapticd::geometry::field::Field;
 use hapticd::geometry::{Point, Pose, Vec3};
-use hapticd::scene::snapshot::{MotionFrame, SnapshotObject};
+use hapticd::scene::snapshot::SnapshotObject;
 use hapticd::servo::handle::ServoCommand;
 use hapticd::servo::record::ServoState;
 use nalgebra::UnitQuaternion;
@@ -264,15 +264,7 @@ fn a_moving_object_carries_what_sticks_to_it() {
     // Still until the ball lies on it, then 20 mm/s along x.
     let from = 900 * MS;
     let path = move |ns: u64| Vec3::new(ns.saturating_sub(from) as f64 * 0.02e-9, 0.0, 0.0);
-    let mut sequence = 0;
-    let mut step = |bench: &mut Bench| {
-        sequence += 1;
-        let now = bench.last.planned_ns + MS;
-        let entries = vec![Some(streamed(1, now.saturating_sub(2 * MS), now + 100 * MS, path))];
-        bench.handle.publish_motion(Box::new(MotionFrame { sequence, entries }));
-        bench.handle.reclaim();
-        bench.step()
-    };
+    let step = |bench: &mut Bench| bench.step_streamed(path);
     for _ in 0..20 {
         step(&mut bench);
     }

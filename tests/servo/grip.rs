@@ -1,14 +1,14 @@
 //! Friction of point shells and sphere trees through the whole servo: what it holds, when it lets go, what it takes.
 
 use crate::device::Puppet;
-use crate::world::{Bench, MS, cube_tool, field, floor, norm, object, scene, streamed};
+use crate::world::{Bench, MS, cube_tool, field, floor, norm, object, scene};
 use hapticd::contact::ist::{IstParams, Solid, SphereTree};
 use hapticd::contact::vps::{PointShell, ShellParams};
 use hapticd::contact::{Friction, ObjectShape, ToolShape};
 use hapticd::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use hapticd::geometry::{Pose, TriMesh, Twist, Vec3, Wrench, shapes};
 use hapticd::haptics::coupling::{Coupling, Law};
-use hapticd::scene::snapshot::{MotionFrame, SnapshotObject, Tool};
+use hapticd::scene::snapshot::{SnapshotObject, Tool};
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
 use hapticd::servo::record::ServoState;
 use nalgebra::UnitQuaternion;
@@ -351,15 +351,7 @@ fn a_moving_object_carries_what_sticks_to_it() {
     bench.publish(scene(1, &cube_tool(3000), vec![slab]));
     let from = 900 * MS;
     let path = move |ns: u64| Vec3::new(ns.saturating_sub(from) as f64 * 0.02e-9, 0.0, 0.0);
-    let mut sequence = 0;
-    let mut step = |bench: &mut Bench| {
-        sequence += 1;
-        let now = bench.last.planned_ns + MS;
-        let entries = vec![Some(streamed(1, now.saturating_sub(2 * MS), now + 100 * MS, path))];
-        bench.handle.publish_motion(Box::new(MotionFrame { sequence, entries }));
-        bench.handle.reclaim();
-        bench.step()
-    };
+    let step = |bench: &mut Bench| bench.step_streamed(path);
     for _ in 0..20 {
         step(&mut bench);
     }

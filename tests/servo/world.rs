@@ -7,7 +7,9 @@ use hapticd::device::Device;
 use hapticd::geometry::field::Field;
 use hapticd::geometry::shapes;
 use hapticd::geometry::{Point, Pose, Vec3, Wrench};
-use hapticd::scene::snapshot::{MOTION_HISTORY, MotionEntry, MotionSample, Snapshot, SnapshotObject, Tool};
+use hapticd::scene::snapshot::{
+    MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample, Snapshot, SnapshotObject, Tool,
+};
 use hapticd::servo::handle::{Ack, Refusal, ServoCommand, ServoConfig, ServoHandle, channel};
 use hapticd::servo::record::{ServoState, TickRecord};
 use hapticd::servo::run::VirtualServo;
@@ -105,12 +107,20 @@ pub struct Bench {
     pub last: TickRecord,
     /// The device, where it is one on strings.
     puppet: Option<Puppet>,
+    /// Motion frames published.
+    frames: u64,
 }
 
 impl Bench {
     pub fn new(device: Box<dyn Device>, config: ServoConfig) -> Self {
         let (handle, end) = channel(config);
-        Self { handle, servo: VirtualServo::new(end, device), last: TickRecord::default(), puppet: None }
+        Self {
+            handle,
+            servo: VirtualServo::new(end, device),
+            last: TickRecord::default(),
+            puppet: None,
+            frames: 0,
+        }
     }
 
     /// A puppet at a place, and a sphere tool of 1 cm over the floor.
@@ -140,6 +150,16 @@ impl Bench {
             assert_eq!(puppet.get().command, Wrench::ZERO, "tick {}, {:?}", r.tick, r.zero);
         }
         self.last
+    }
+
+    /// One tick, with the poses of object 1 streamed as they were 2 ms before.
+    pub fn step_streamed(&mut self, path: impl Fn(u64) -> Vec3) -> TickRecord {
+        self.frames += 1;
+        let now = self.last.planned_ns + MS;
+        let entries = vec![Some(streamed(1, now.saturating_sub(2 * MS), now + 100 * MS, path))];
+        self.handle.publish_motion(Box::new(MotionFrame { sequence: self.frames, entries }));
+        self.handle.reclaim();
+        self.step()
     }
 
     pub fn steps(&mut self, n: usize) -> TickRecord {

@@ -16,6 +16,7 @@ pub mod phase;
 pub mod port;
 pub mod runner;
 pub mod scheduling;
+pub mod seldom;
 pub mod shared;
 pub mod thread;
 

@@ -2,6 +2,7 @@
 //! wait-free.
 
 use super::mailbox::Mailbox;
+use super::seldom::seldom_exceeded;
 use crate::device::{Emergency, Lifecycle};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -80,11 +81,8 @@ pub const BUCKET_NS: u64 = 50_000;
 /// Buckets; the last one holds everything beyond.
 pub const BUCKETS: usize = 401;
 
-/// By so much [`Stats::delay_ns`] rises with each longer time, ns, and falls with each shorter one: a twentieth, so that it
-/// settles where one of twenty is longer (the frugal quantile of Ma, Muthukrishnan and Sandler, 2013). A millisecond takes a
-/// tenth of a second up and two seconds down.
+/// Step of [`Stats::delay_ns`], ns: a millisecond takes a tenth of a second up and two seconds down.
 const DELAY_STEP: u64 = 10_000;
-const ONE_OF: u64 = 20;
 
 /// Counters of a device's I/O.
 #[derive(Debug)]
@@ -135,12 +133,7 @@ impl Stats {
         if let Some(count) = self.latency.get(bucket) {
             count.fetch_add(1, Relaxed);
         }
-        // From nothing: a first one that comes very late does not count for long.
-        let delay = match self.delay.load(Relaxed) {
-            old if ns > old => (old + DELAY_STEP).min(ns),
-            old => old.saturating_sub(DELAY_STEP / ONE_OF).max(ns),
-        };
-        self.delay.store(delay, Relaxed);
+        self.delay.store(seldom_exceeded(self.delay.load(Relaxed), ns, DELAY_STEP), Relaxed);
     }
 
     /// Of the sense-to-force times lately, that which one of twenty exceeds, ns; `None` before the first. Real-time safe.
