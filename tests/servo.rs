@@ -49,6 +49,8 @@ mod stability;
 mod stream;
 #[path = "servo/thread.rs"]
 mod thread;
+#[path = "servo/view.rs"]
+mod view;
 #[path = "servo/walls.rs"]
 mod walls;
 #[path = "servo/world.rs"]

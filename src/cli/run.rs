@@ -78,8 +78,8 @@ fn prepare(args: &Args) -> anyhow::Result<(Config, Scene, Vec<Box<dyn Engine>>)>
     checks::together(&config, &scene)?;
     let speed = Speed::default();
     let mut engines: Vec<Box<dyn Engine>> = Vec::new();
-    for (number, device) in config.devices().enumerate() {
-        let engine = Local::new(&config, number, &scene, speed.clone());
+    for ((number, device), views) in config.devices().enumerate().zip(local::views(&config)) {
+        let engine = Local::new(&config, number, &scene, speed.clone(), views);
         let several = !config.more.is_empty();
         engines.push(Box::new(if several { engine.with_context(|| device.role.clone())? } else { engine? }));
     }

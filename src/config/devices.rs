@@ -35,7 +35,12 @@ impl Config {
 /// The first device and the others.
 pub(super) fn read(root: &Table<'_>, base: &Path) -> Result<(Device, Vec<Device>), SourceError> {
     let Ok(tables) = root.tables("device") else {
-        return Ok((section(root, "device", |t| Device::read(t, base))?, Vec::new()));
+        let one = section(root, "device", |t| {
+            let device = Device::read(t, base)?;
+            check_moves(t, &device, &[])?;
+            Ok(device)
+        })?;
+        return Ok((one, Vec::new()));
     };
     if tables.len() > MAX_DEVICES {
         return Err(root.error(
@@ -45,13 +50,16 @@ pub(super) fn read(root: &Table<'_>, base: &Path) -> Result<(Device, Vec<Device>
     }
     let mut all: Vec<Device> = Vec::new();
     let several = tables.len() > 1;
-    for t in tables {
-        let device = Device::read(&t, base)?;
+    for t in &tables {
+        let device = Device::read(t, base)?;
         if several {
-            check(&t, &device, &all)?;
+            check(t, &device, &all)?;
         }
-        t.finish()?;
         all.push(device);
+    }
+    for (t, device) in tables.into_iter().zip(&all) {
+        check_moves(&t, device, &all)?;
+        t.finish()?;
     }
     if all.is_empty() {
         let unasked = "an empty list; leave it out, or describe a device";
@@ -63,6 +71,22 @@ pub(super) fn read(root: &Table<'_>, base: &Path) -> Result<(Device, Vec<Device>
     }
     let more = all.split_off(1);
     Ok((all.remove(0), more))
+}
+
+/// A device that moves another's workspace, among `all`.
+fn check_moves(t: &Table<'_>, device: &Device, all: &[Device]) -> Result<(), SourceError> {
+    let Some(moved) = &device.moves else { return Ok(()) };
+    let wrong = |text: String| Err(t.error("moves", text));
+    let Some(other) = all.iter().find(|d| d.role == *moved && d.role != device.role) else {
+        return wrong(format!("'{moved}' is the role of no other device; name one of the list"));
+    };
+    if other.moves.is_some() {
+        return wrong(format!("'{moved}' moves a workspace itself and has none of its own"));
+    }
+    match all.iter().find(|d| d.role != device.role && d.moves.as_ref() == Some(moved)) {
+        Some(twin) => wrong(format!("'{}' moves the workspace of '{moved}', too", twin.role)),
+        None => Ok(()),
+    }
 }
 
 /// What a list asks of each device beside those `before` it.

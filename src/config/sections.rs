@@ -13,6 +13,8 @@ pub struct Device {
     pub driver: Driver,
     /// What it is for; of several, the name by which requests mean it.
     pub role: String,
+    /// Role of the device whose workspace it moves about in the scene.
+    pub moves: Option<String>,
     /// CPU of its servo; `Auto` is `servo.core` for the first device, and one of its own for each further one.
     pub core: Core,
     /// Serial number; `None` takes the only one.
@@ -39,6 +41,7 @@ impl Default for Device {
             name: "ideal-6dof".into(),
             driver: Driver::Simulated,
             role: "main".into(),
+            moves: None,
             core: Core::Auto,
             serial: None,
             firmware: None,
@@ -63,6 +66,7 @@ impl Device {
             name,
             driver: driver(t)?,
             role: t.or("role", d.role)?,
+            moves: text(t, "moves")?,
             core: core(t)?,
             serial: text(t, "serial")?,
             firmware: path(t, "firmware", base)?,

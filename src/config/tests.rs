@@ -119,6 +119,21 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "device[1].serial",
         "give each its serial number",
     ),
+    ("[device]\nmoves='main'\n", 2, "device.moves", "no other device"),
+    ("[[device]]\nrole='a'\n[[device]]\nrole='b'\nmoves='c'\n", 5, "device[1].moves", "no other device"),
+    ("[[device]]\nrole='a'\n[[device]]\nrole='b'\nmoves='b'\n", 5, "device[1].moves", "no other device"),
+    (
+        "[[device]]\nrole='a'\nmoves='b'\n[[device]]\nrole='b'\nmoves='a'\n",
+        3,
+        "device[0].moves",
+        "moves a workspace itself",
+    ),
+    (
+        "[[device]]\nrole='a'\n[[device]]\nrole='b'\nmoves='a'\n[[device]]\nrole='c'\nmoves='a'\n",
+        5,
+        "device[1].moves",
+        "'c' moves the workspace of 'a', too",
+    ),
     (
         "[[device]]\nrole='a'\n[[device]]\nrole='b'\n[[device]]\nrole='c'\n[[device]]\nrole='d'\n[[device]]\nrole='e'\n",
         1,

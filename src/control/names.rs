@@ -1,6 +1,7 @@
 //! Tick records as they leave the daemon: numbers for datagrams, names for JSON.
 
-use crate::protocol::telemetry::{State, StateJson};
+use crate::protocol::telemetry::{State, StateJson, WorkspaceJson};
+use crate::servo::handle::Workspace;
 use crate::servo::record::{self as rec, Fault, ServoState, TickRecord, ZeroReason};
 
 /// Name of a servo state.
@@ -104,8 +105,8 @@ pub fn to_state(r: &TickRecord, lost: u64) -> State {
     }
 }
 
-/// The JSON form.
-pub fn to_json(r: &TickRecord) -> StateJson {
+/// The JSON form; `workspace` where a view moves it.
+pub fn to_json(r: &TickRecord, workspace: Option<Workspace>) -> StateJson {
     StateJson {
         tick: r.tick,
         time_ns: r.planned_ns,
@@ -130,6 +131,12 @@ pub fn to_json(r: &TickRecord) -> StateJson {
         bound: r.bound,
         compute_ns: r.compute_ns,
         work: r.work,
+        workspace: workspace.map(|w| WorkspaceJson {
+            position: w.pose.translation.vector.into(),
+            orientation: w.pose.rotation.coords.into(),
+            velocity: w.twist.linear.into(),
+            angular_velocity: w.twist.angular.into(),
+        }),
     }
 }
 
@@ -143,13 +150,13 @@ mod tests {
             assert_eq!(*bit, 1 << i);
         }
         let r = TickRecord { flags: rec::FLAG_SLEW | rec::FLAG_ADOPTED, ..TickRecord::default() };
-        assert_eq!(to_json(&r).flags, ["slew", "adopted"]);
+        assert_eq!(to_json(&r, None).flags, ["slew", "adopted"]);
     }
 
     #[test]
     fn an_infinite_distance_becomes_null() {
         let r = TickRecord { distance: f64::INFINITY, ..TickRecord::default() };
-        assert_eq!(to_json(&r).distance, None);
+        assert_eq!(to_json(&r, None).distance, None);
         assert!(to_state(&r, 0).distance.is_infinite());
     }
 }

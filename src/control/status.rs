@@ -157,10 +157,11 @@ impl Server {
         let facts = self.board.device(device);
         let [force, torque, velocity] = facts.limits;
         let shared = self.bridge.shared.devices.get(device);
+        let workspace = facts.counters.as_ref().and_then(|c| c.workspace.newest());
         DeviceStatus {
             role: self.board.roles.get(device).cloned().unwrap_or_default(),
             device: facts.device,
-            state: shared.and_then(|d| d.latest()).map(|r| names::to_json(&r)),
+            state: shared.and_then(|d| d.latest()).map(|r| names::to_json(&r, workspace)),
             owner: self.bridge.shared.owner(device),
             rt: facts.rt,
             limits: LimitsNow { force, torque, velocity, generation },

@@ -1,7 +1,7 @@
 //! Deflections to a pose: speed of an input device, integrated within a ball. Pure, real-time safe.
 
 use crate::device::wire::spacemouse::NOMINAL;
-use crate::geometry::pose::{Pose, Vec3};
+use crate::geometry::pose::{Pose, Twist, Vec3};
 use nalgebra::{Translation3, UnitQuaternion};
 
 /// Speed at full deflection, m/s.
@@ -27,24 +27,30 @@ fn rate(deflection: i32) -> f64 {
     if share.abs() < DEAD { 0.0 } else { share }
 }
 
+/// The motion that these deflections ask for, device frame. The device's axes (x right, y towards the user, z down) become x right,
+/// y up, z towards the user. Real-time safe.
+pub fn speeds(deflections: &[i32; 6]) -> Twist {
+    let [x, y, z, rx, ry, rz] = deflections.map(rate);
+    Twist { linear: Vec3::new(x, -z, y) * SPEED, angular: Vec3::new(rx, -rz, ry) * TURN }
+}
+
 impl Integrator {
     /// At the origin; it stays within `radius` of it, m.
     pub fn new(radius: f64) -> Self {
         Self { pose: Pose::identity(), radius, last_ns: None }
     }
 
-    /// The pose at `time_ns`, with these deflections since the last call. The device's axes (x right, y towards the user, z
-    /// down) become x right, y up, z towards the user.
+    /// The pose at `time_ns`, with these deflections since the last call.
     pub fn step(&mut self, deflections: &[i32; 6], time_ns: u64) -> Pose {
         let last = self.last_ns.replace(time_ns).unwrap_or(time_ns);
         let dt = (time_ns.saturating_sub(last) as f64 * 1e-9).min(LONGEST);
-        let [x, y, z, rx, ry, rz] = deflections.map(rate);
-        let mut position = self.pose.translation.vector + Vec3::new(x, -z, y) * (SPEED * dt);
+        let speeds = speeds(deflections);
+        let mut position = self.pose.translation.vector + speeds.linear * dt;
         let far = position.norm();
         if far > self.radius {
             position *= self.radius / far;
         }
-        let turn = UnitQuaternion::from_scaled_axis(Vec3::new(rx, -rz, ry) * (TURN * dt));
+        let turn = UnitQuaternion::from_scaled_axis(speeds.angular * dt);
         // Renewed at every step, so that rounding does not add up.
         let rotation = UnitQuaternion::new_normalize((turn * self.pose.rotation).into_inner());
         self.pose = Pose::from_parts(Translation3::from(position), rotation);

@@ -19,7 +19,7 @@ pub mod replay;
 pub mod simulated;
 pub mod wire;
 
-use crate::geometry::pose::{Pose, Wrench};
+use crate::geometry::pose::{Pose, Twist, Wrench};
 use profile::Profile;
 use std::sync::Arc;
 
@@ -138,6 +138,11 @@ pub trait Device: Send {
     /// Time from a sense to the force that was made of it, as the device's I/O measures it, ns: one of twenty takes longer.
     /// `None` for a device that does not measure it, or has not yet. Real-time safe.
     fn delay_ns(&self) -> Option<u64> {
+        None
+    }
+    /// The motion that the hand asks for, device frame, of a device that tells speeds and not places; zero while it is not ready.
+    /// `None` for any other. Real-time safe.
+    fn rate(&self) -> Option<Twist> {
         None
     }
     /// Commands zero force whatever the state; best effort. Real-time safe.

@@ -225,6 +225,22 @@ pub struct StateJson {
     pub compute_ns: u64,
     /// Work units of the tick.
     pub work: u32,
+    /// The device's workspace, where another device moves it; absent elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceJson>,
+}
+
+/// Where a device's workspace stands in the scene and how its view moves it: for a camera that goes with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkspaceJson {
+    /// Origin of the device's frame in the scene, m.
+    pub position: [f64; 3],
+    /// Orientation, x y z w.
+    pub orientation: [f64; 4],
+    /// Velocity of the origin, scene axes, m/s.
+    pub velocity: [f64; 3],
+    /// Angular velocity, scene axes, rad/s.
+    pub angular_velocity: [f64; 3],
 }
 
 fn unbounded() -> f64 {

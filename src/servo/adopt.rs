@@ -90,7 +90,7 @@ impl Servo {
     }
 
     /// The tool's pose jumps: back to the gate, and a virtual tool starts anew from the device.
-    fn regate(&mut self) {
+    pub(super) fn regate(&mut self) {
         self.arming.regate(&self.last);
         self.coupled.restart();
     }

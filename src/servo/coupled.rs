@@ -119,6 +119,14 @@ impl Coupled {
         self.restart = true;
     }
 
+    /// The view is moved by this motion of the scene: the virtual tool goes with the device, its spring as it is.
+    pub(super) fn carry(&mut self, by: &Pose) {
+        let Twist { linear, angular } = self.tool.twist;
+        let twist = Twist { linear: by.rotation * linear, angular: by.rotation * angular };
+        self.tool = VirtualTool { pose: by * self.tool.pose, twist };
+        self.tool.pose.rotation.renormalize();
+    }
+
     /// The tool that touches, for the device's at `target`; `offset` is the tool's frame in the device's tool point's, `held`
     /// tells whether somebody holds the force.
     pub(super) fn tool(&mut self, target: &ToolState, offset: &Pose, held: bool) -> ToolState {

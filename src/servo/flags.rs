@@ -135,6 +135,8 @@ pub struct Counters {
     pub(super) emergency: OnceLock<Arc<dyn Emergency>>,
     /// The device's I/O thread, where it has one.
     pub(super) io: OnceLock<Arc<crate::device::io::shared::Shared>>,
+    /// Where the workspace stands, where a view is moved.
+    pub workspace: super::view::Shown,
 }
 
 impl Counters {

@@ -6,6 +6,8 @@ pub use super::config::ServoConfig;
 pub use super::flags::{Counters, Flags};
 use super::record::{Fault, TickRecord};
 pub use super::rt::lock_snapshot;
+use super::view::View;
+pub use super::view::Workspace;
 use crate::scene::broad::Published;
 use crate::scene::exchange::{Adopter, Publisher, exchange};
 use crate::scene::snapshot::{MotionFrame, Snapshot};
@@ -157,6 +159,20 @@ pub struct ServoEnd {
     pub(super) flags: Flags,
     pub(super) counters: Arc<Counters>,
     pub(super) config: Arc<ServoConfig>,
+    pub(super) moves: Option<Arc<View>>,
+    pub(super) moved_by: Option<Arc<View>>,
+}
+
+impl ServoEnd {
+    /// This servo's device moves that view, and has no tool in the scene.
+    pub fn moves(&mut self, view: Arc<View>) {
+        self.moves = Some(view);
+    }
+
+    /// The workspace of this servo's device is that view's.
+    pub fn moved_by(&mut self, view: Arc<View>) {
+        self.moved_by = Some(view);
+    }
 }
 
 /// Makes the two ends of a servo.
@@ -195,6 +211,8 @@ pub fn channel(config: ServoConfig) -> (ServoHandle, ServoEnd) {
         flags,
         counters,
         config,
+        moves: None,
+        moved_by: None,
     };
     (handle, end)
 }

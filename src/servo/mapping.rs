@@ -24,6 +24,9 @@ use nalgebra::{Matrix3, Matrix6, UnitQuaternion};
 /// The mapping and its clutch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mapping {
+    /// Where the scene has the device.
+    place: Pose,
+    /// Where it stands: there, until a view is moved.
     frame: Pose,
     scale: f64,
     offset: Vec3,
@@ -45,6 +48,7 @@ pub struct ToolState {
 impl Default for Mapping {
     fn default() -> Self {
         Self {
+            place: Pose::identity(),
             frame: Pose::identity(),
             scale: 1.0,
             offset: Vec3::zeros(),
@@ -55,13 +59,32 @@ impl Default for Mapping {
 }
 
 impl Mapping {
-    /// Takes over the scene's mapping. True when it differs from the one in force: the tool jumps then.
+    /// Takes over the scene's mapping. True when it differs from the scene's last one: the tool jumps then, and a moved view is back.
     pub fn set(&mut self, frame: &Pose, scale: f64) -> bool {
         // An unreadable scale cannot come from the compiler; 1 keeps the tick sound all the same.
         let scale = if scale.is_finite() && scale > 0.0 { scale } else { 1.0 };
-        let changed = self.frame != *frame || self.scale != scale;
-        (self.frame, self.scale) = (*frame, scale);
+        let changed = self.place != *frame || self.scale != scale;
+        if changed {
+            (self.place, self.frame, self.scale) = (*frame, *frame, scale);
+        }
         changed
+    }
+
+    /// The device's frame in the scene.
+    pub fn frame(&self) -> Pose {
+        self.frame
+    }
+
+    /// Moves the device's frame without telling the scene: a view is moved.
+    pub(super) fn look_from(&mut self, frame: &Pose) {
+        self.frame = *frame;
+    }
+
+    /// The device's frame is where the scene has it again. True when it was not: the tool jumps then.
+    pub(super) fn put_back(&mut self) -> bool {
+        let moved = self.frame != self.place;
+        self.frame = self.place;
+        moved
     }
 
     /// Scene metres per device metre.

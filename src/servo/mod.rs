@@ -24,3 +24,4 @@ mod sense;
 pub mod state;
 pub mod tick;
 pub mod velocity;
+pub mod view;

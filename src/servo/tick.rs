@@ -29,6 +29,7 @@ use super::query::{Queries, Touch, World};
 use super::record::*;
 use super::schedule::Plan;
 use super::sense::{Sense, Sensed};
+use super::view::{Moved, Mover};
 use crate::contact::Deadline;
 use crate::device::profile::Profile;
 use crate::device::{Accepted, Device, Lifecycle, WriteFault};
@@ -49,6 +50,9 @@ pub struct Servo {
     /// Tool incarnation and offset in force.
     pub(super) tool: Option<(u32, Pose)>,
     pub(super) coupled: Coupled,
+    /// The view that this device moves, and that which is moved of its own workspace.
+    pub(super) mover: Option<Mover>,
+    pub(super) moved: Option<Moved>,
     queries: Queries,
     effects: Effects,
     delay: LoopDelay,
@@ -101,6 +105,8 @@ impl Servo {
             energy: Energy::new(&config, profile),
             tool: None,
             coupled,
+            mover: end.moves.clone().map(Mover::new),
+            moved: end.moved_by.clone().map(Moved::new),
             queries: Queries::default(),
             effects: Effects::default(),
             delay,
@@ -141,10 +147,15 @@ impl Servo {
         let adopted = self.adopt(device.lifecycle(), now, fault);
         // 2. and 3. Read the device and check the sample.
         let sensed = self.sense(device, now);
+        self.tell_view(device, &sensed, now);
+        self.move_view(&sensed, &adopted, now, dt);
         // 4. Device space to scene space.
         let tool = self.tool_state(&sensed);
         // 5. Contacts within the budget.
         let touch = self.touch(&tool, clock, now, dt, &adopted);
+        if let Some(moved) = &mut self.moved {
+            moved.left(&touch, &tool.pose);
+        }
         // 6. and 7. Control law and guard: the final wrench, and the reason when it is zero.
         let command = self.command(&sensed, &tool, &touch, dt);
         // 8. Write the device.
@@ -153,6 +164,7 @@ impl Servo {
         // 9. One record.
         let record =
             self.record(plan, now, clock.now_ns(), &adopted, &sensed, &tool, &touch, &command, accepted);
+        self.show_view();
         self.push(&record);
         record
     }
@@ -189,13 +201,15 @@ impl Servo {
 
     fn touch(&mut self, tool: &ToolState, clock: &dyn Clock, now: u64, dt: f64, adopted: &Adopted) -> Touch {
         let Some(snapshot) = self.end.snapshots.current() else { return Touch::NOTHING };
-        if !self.sense.has_sample() {
+        // Who moves another's view has no tool in the scene.
+        if !self.sense.has_sample() || self.mover.is_some() {
             return Touch::NOTHING;
         }
         let (config, tau) = (&self.end.config, self.tau());
         let deadline = config.deadline_ns.filter(|_| clock.is_real());
         let deadline = deadline.map(|ns| Until { clock, at: now.saturating_add(ns) });
         let keep = self.arming.gain() > 0.0;
+        let fastest = self.coupled.fastest() * self.mapping.scale();
         let mut touch = self.queries.touch(&World {
             snapshot,
             frame: self.end.motions.current(),
@@ -209,7 +223,9 @@ impl Servo {
             tau,
             grip: self.coupled.grip(),
             // A tool on a lever may be faster than the device.
-            way: SAMPLES * dt * (self.coupled.fastest() * self.mapping.scale()).max(tool.twist.linear.norm()),
+            way: SAMPLES
+                * dt
+                * (fastest.max(tool.twist.linear.norm()) + self.moved.as_ref().map_or(0.0, Moved::speed)),
             fade: config.fade,
             release: config.ramp_down,
             keep,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 const SIDE: f64 = 0.02;
 const HALF: f64 = 0.03;
 
-fn tool() -> Arc<Tool> {
+pub fn tool() -> Arc<Tool> {
     let tree = SphereTree::build(&shapes::cuboid(Vec3::repeat(SIDE)), &IstParams::spheres(2000), &Silent);
     let tree = tree.expect("builds");
     let bound_radius = tree.bound_radius;
@@ -39,7 +39,7 @@ fn angle() -> TriMesh {
     TriMesh { vertices, triangles }
 }
 
-fn solid(mesh: &TriMesh) -> ObjectShape {
+pub fn solid(mesh: &TriMesh) -> ObjectShape {
     let params = FieldParams { resolution: Resolution::Cell(0.002), padding: 8 };
     let (field, _) = build(mesh, &params, &Silent).expect("builds");
     ObjectShape::Solid(Arc::new(Solid::new(mesh, Arc::new(field), &|| false).expect("never stopped")))

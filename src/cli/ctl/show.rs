@@ -99,6 +99,9 @@ fn device(o: &mut String, d: &DeviceStatus) {
     let _ = writeln!(o, "device {name} ({})", word(&d.role));
     if let Some(t) = &d.state {
         let _ = writeln!(o, "{}", line(t));
+        if let Some(w) = &t.workspace {
+            let _ = writeln!(o, "workspace at {:?} {:?}, moved by another device", w.position, w.orientation);
+        }
     }
     match d.owner {
         0 => o.push_str("nobody is armed\n"),

@@ -2,6 +2,7 @@
 
 use crate::config::{Config, Device, Driver};
 use crate::device::attached::Kind;
+use crate::device::profile::Profile;
 use crate::device::registry::REPLAY;
 use crate::scene::model::Scene;
 
@@ -35,6 +36,16 @@ pub(super) fn together(config: &Config, scene: &Scene) -> anyhow::Result<()> {
             known.join(", ")
         );
     }
+    Ok(())
+}
+
+/// Who moves a view must push no hand: its tool has no place in the scene that it could be pushed from.
+pub(super) fn mover(device: &Device, profile: &Profile) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        device.moves.is_none() || profile.actuated == [false; 6],
+        "device.moves: '{}' has motors; only a device without, as a spacemouse, moves another's workspace",
+        device.name
+    );
     Ok(())
 }
 

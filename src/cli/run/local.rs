@@ -22,6 +22,7 @@ use crate::scene::snapshot::Snapshot;
 use crate::servo::handle::{ServoConfig, channel};
 use crate::servo::rt::{RtLine, RtOptions};
 use crate::servo::run::{self as servo, Ended};
+use crate::servo::view::View;
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,12 +37,40 @@ pub(super) struct Local {
     hand: HandScript,
     replay: Option<Arc<Track>>,
     speed: Speed,
+    views: Views,
+}
+
+/// The view that this device moves, and that of its own workspace.
+#[derive(Clone, Default)]
+pub(super) struct Views {
+    moves: Option<Arc<View>>,
+    moved_by: Option<Arc<View>>,
+}
+
+/// The views of all devices, in their order.
+pub(super) fn views(config: &Config) -> Vec<Views> {
+    let mut all: Vec<Views> = config.devices().map(|_| Views::default()).collect();
+    for (mover, device) in config.devices().enumerate() {
+        let Some(moved) = config.devices().position(|d| Some(&d.role) == device.moves.as_ref()) else {
+            continue;
+        };
+        let view = Arc::new(View::default());
+        all[mover].moves = Some(view.clone());
+        all[moved].moved_by = Some(view);
+    }
+    all
 }
 
 impl Local {
     /// The device of that number of the configuration in the scene that it starts with. Devices share what one has found of the
     /// machine's `speed`.
-    pub(super) fn new(config: &Config, number: usize, scene: &Scene, speed: Speed) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        config: &Config,
+        number: usize,
+        scene: &Scene,
+        speed: Speed,
+        views: Views,
+    ) -> anyhow::Result<Self> {
         let device = config.devices().nth(number).context("no such device")?.clone();
         let registry = Registry::with(device.profiles.as_deref())?;
         let hand = match &device.hand {
@@ -54,6 +83,9 @@ impl Local {
         };
         registry.knows(&device.name).context("device.name")?;
         checks::device(&device)?;
+        if device.moves.is_some() {
+            checks::mover(&device, &*registry.profile(&device.name).context("device.moves")?)?;
+        }
         let replay = match &device.recording {
             Some(path) => {
                 let track = replay::track(path, &scene.felt_by(&device.role)).context("device.recording")?;
@@ -63,7 +95,7 @@ impl Local {
             None => None,
         };
         let config = config.clone();
-        Ok(Self { number, device, config, registry, hand, replay, speed })
+        Ok(Self { number, device, config, registry, hand, replay, speed, views })
     }
 
     /// The budget of a tick in work units. Where nothing else is configured it is measured on the servo's own CPU, by the first
@@ -213,7 +245,10 @@ impl Engine for Local {
             require_rt: s.require_rt,
             ..RtOptions::default()
         };
-        let (handle, end) = channel(config);
+        let (handle, mut end) = channel(config);
+        let Views { moves, moved_by } = self.views.clone();
+        moves.into_iter().for_each(|view| end.moves(view));
+        moved_by.into_iter().for_each(|view| end.moved_by(view));
         let thread = servo::spawn(end, device, options).map_err(|e| format!("no servo thread: {e}"))?;
         let note =
             |l: &RtLine| RtNote { ok: l.ok, what: l.what.clone(), why: l.why.clone(), cure: l.cure.clone() };

@@ -162,11 +162,12 @@ impl Unit {
             *self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner) = self.telemetry.last;
         }
         let Some(latest) = self.telemetry.last else { return };
+        let workspace = servo.counters().workspace.newest();
         for s in self.telemetry.subscribers.values_mut() {
             if s.last_tick != Some(latest.tick) && s.pace.due(now) {
                 s.last_tick = Some(latest.tick);
                 let peak = std::mem::take(&mut s.peak);
-                s.outbox.telemetry_of(self.name.clone(), names::to_json(&latest), peak);
+                s.outbox.telemetry_of(self.name.clone(), names::to_json(&latest, workspace), peak);
             }
         }
     }

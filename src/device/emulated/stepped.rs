@@ -8,7 +8,7 @@ use crate::device::io::runner::Runner;
 use crate::device::io::shared::Shared;
 use crate::device::profile::Profile;
 use crate::device::{Accepted, Device, DeviceError, IoMode, Lifecycle, ReadFault, Sample, WriteFault};
-use crate::geometry::pose::Wrench;
+use crate::geometry::pose::{Twist, Wrench};
 use std::sync::Arc;
 
 /// Time for a calibration by the host, ns.
@@ -110,6 +110,10 @@ impl<G: Gadget + 'static> Device for Stepped<G> {
 
     fn delay_ns(&self) -> Option<u64> {
         self.front.delay_ns()
+    }
+
+    fn rate(&self) -> Option<Twist> {
+        self.front.rate()
     }
 
     fn io(&self) -> Option<Arc<Shared>> {

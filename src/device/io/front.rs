@@ -17,13 +17,13 @@ use super::phase::FRAME_NS;
 use super::shared::{Command, Shared};
 use super::thread::IoThread;
 use crate::device::actuators;
-use crate::device::integrator::Integrator;
+use crate::device::integrator::{self, Integrator};
 use crate::device::kinematics::Kinematics;
 use crate::device::profile::{Calibration, Profile};
 use crate::device::{
     Accepted, Device, DeviceError, Emergency, IoMode, Lifecycle, NoMotors, ReadFault, Sample, WriteFault,
 };
-use crate::geometry::pose::{Pose, Vec3, Wrench};
+use crate::geometry::pose::{Pose, Twist, Vec3, Wrench};
 use nalgebra::{Translation3, UnitQuaternion};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,6 +64,8 @@ pub struct Front {
     sensed_ns: u64,
     /// Pose of a device that tells speeds.
     integrator: Integrator,
+    /// What its last reading asked for.
+    rate: Twist,
 }
 
 impl Front {
@@ -81,6 +83,7 @@ impl Front {
             hint: None,
             sensed_ns: 0,
             integrator,
+            rate: Twist::ZERO,
         }
     }
 
@@ -93,6 +96,7 @@ impl Front {
     fn measure(&mut self, counts: &[i32; 6], time_ns: u64) -> Option<(Pose, [f64; 6])> {
         if let Kinematics::Ideal = self.profile.kinematics {
             let pose = self.integrator.step(counts, time_ns);
+            self.rate = integrator::speeds(counts);
             let (p, r) = (pose.translation.vector, pose.rotation.scaled_axis());
             return Some((pose, [p.x, p.y, p.z, r.x, r.y, r.z]));
         }
@@ -202,6 +206,11 @@ impl Device for Front {
         let (command, saturated) = actuators::command(&self.profile, &joints, wrench);
         self.put(command.codes);
         Ok(Accepted { applied: command.wrench, saturated })
+    }
+
+    fn rate(&self) -> Option<Twist> {
+        let tells_speeds = matches!(self.profile.kinematics, Kinematics::Ideal);
+        tells_speeds.then(|| if self.lifecycle() == Lifecycle::Ready { self.rate } else { Twist::ZERO })
     }
 
     fn zero(&mut self, _now_ns: u64) {
