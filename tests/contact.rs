@@ -5,6 +5,8 @@
 
 #[path = "contact/bounce.rs"]
 mod bounce;
+#[path = "contact/facets.rs"]
+mod facets;
 #[path = "contact/impact.rs"]
 mod impact;
 #[path = "contact/kept.rs"]

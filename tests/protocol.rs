@@ -298,7 +298,8 @@ fn golden_json_requests() {
         {"op":"mesh.load","name":"b2","source":"descriptor","format":"stl","unit":"mm","scale":2.0,"strict":true},
         {"op":"object.create","name":"b","mesh":"bunny","material":"wood",
          "pose":{"position":[0.0,0.1,0.0],"orientation":[0.0,0.0,0.0,1.0]},"moving":true},
-        {"op":"object.update","object":"b","pose":{"position":[0.0,0.2,0.0]},"method":"ist","shell":"object"},
+        {"op":"object.update","object":"b","pose":{"position":[0.0,0.2,0.0]},"method":"ist","shell":"object",
+         "proxy":"mesh"},
         {"op":"object.delete","object":7},
         {"op":"tool.set","tool":{"sphere":{"radius":0.005}}},
         {"op":"device.place","scale":2.0}],"expect_generation":4}"#;
@@ -316,6 +317,7 @@ fn golden_json_requests() {
             resolution: None,
             method: Some(MethodName::Ist),
             shell: Some(ShellName::Object),
+            proxy: Some(ProxyName::Mesh),
             moving: None,
             persistent: None,
         }

@@ -13,7 +13,8 @@ use hapticd::scene::cache::{Cache, CacheNote};
 use hapticd::scene::compile::{CompileError, Compiler};
 use hapticd::scene::file;
 use hapticd::scene::model::{
-    Edit, GeometrySpec, Limits, Method, ObjectPatch, ObjectSpec, Ref, Scene, Shell, SourceMesh, ToolSpec,
+    Edit, GeometrySpec, Limits, Method, ObjectPatch, ObjectSpec, ProxyOn, Ref, Scene, Shell, SourceMesh,
+    ToolSpec,
 };
 use hapticd::scene::snapshot::Snapshot;
 use proptest::prelude::*;
@@ -58,6 +59,7 @@ fn object(geometry: impl Into<Ref>, material: impl Into<Ref>, x: f64) -> Edit {
         params: None,
         method: None,
         shell: Shell::Auto,
+        proxy: ProxyOn::Field,
         moving: false,
     };
     Edit::AddObject { name: None, spec, persistent: false }
@@ -143,6 +145,7 @@ fn edit(scene: &Scene, step: &Step) -> Edit {
                 params: None,
                 method: None,
                 shell: Shell::Auto,
+                proxy: ProxyOn::Field,
                 moving,
             };
             Edit::AddObject { name: None, spec, persistent }
@@ -618,6 +621,35 @@ fn the_body_with_the_finer_parts_is_sampled() {
     let ball = Edit::SetTool { tool: ToolSpec::Sphere { radius: 0.005, offset: Pose::identity() } };
     let (ball, _) = mixed.apply(1, &[ball]).unwrap();
     assert_eq!(sampled(&compiler.compile(&ball, &Silent).unwrap()), [false, false]);
+}
+
+/// A ball's proxy goes along the field, or along the mesh where it is told so: then the surface is kept, and counted.
+#[test]
+fn the_surface_is_kept_for_the_proxy_that_goes_along_it() {
+    let (scene, ids) = boxes(2);
+    let compiler = Compiler::new(1 << 30);
+    let on = |scene: &Scene, id: u32, proxy: ProxyOn| {
+        scene.apply(1, &[patch(id, ObjectPatch { proxy: Some(proxy), ..Default::default() })]).unwrap().0
+    };
+    let solid = |s: &Snapshot| -> Vec<bool> {
+        s.objects.iter().map(|o| matches!(o.shape, ObjectShape::Solid(_))).collect()
+    };
+    let (snapshot, plain) = compiler.compile_reported(&scene, &Silent).unwrap();
+    assert_eq!(solid(&snapshot), [false, false]);
+    let meshed = on(&scene, ids[1], ProxyOn::Mesh);
+    assert_ne!(meshed.object(ids[1]).unwrap().incarnation, scene.object(ids[1]).unwrap().incarnation);
+    let (snapshot, report) = compiler.compile_reported(&meshed, &Silent).unwrap();
+    assert_eq!((solid(&snapshot), report.built), (vec![false, true], 0));
+    assert!(report.bytes > plain.bytes + 12 * 72, "{report:?} {plain:?}");
+    assert!(estimate(&meshed).0 > estimate(&scene).0, "it counts under the cap");
+    // To tools that are no balls it says nothing.
+    assert_eq!(solid(&compiler.compile(&with_tool(&meshed, 500), &Silent).unwrap()), [false, false]);
+    let back = on(&meshed, ids[1], ProxyOn::Field);
+    assert_eq!(solid(&compiler.compile(&back, &Silent).unwrap()), [false, false]);
+    // A scene that does not fit with it is refused before anything is built.
+    let cap = estimate(&meshed).0 - 1;
+    assert!(matches!(Compiler::new(cap).compile(&meshed, &Silent), Err(CompileError::Memory { .. })));
+    assert!(Compiler::new(cap).compile(&scene, &Silent).is_ok());
 }
 
 /// A plate of half a cell: said by default; where it must hold, held by smaller cells, or refused.

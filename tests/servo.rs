@@ -15,6 +15,8 @@ mod device;
 mod effects;
 #[path = "servo/energy.rs"]
 mod energy;
+#[path = "servo/facets.rs"]
+mod facets;
 #[path = "servo/fade.rs"]
 mod fade;
 #[path = "servo/faults.rs"]

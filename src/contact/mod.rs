@@ -68,7 +68,7 @@ pub enum ToolShape {
 pub enum ObjectShape {
     /// Signed distance field.
     Field(Arc<Field>),
-    /// A field with the surface that it was built from, for exact distances and bounds on volumes.
+    /// A field with the surface that it was built from, for exact distances and bounds on volumes, and for the proxy of a ball.
     Solid(Arc<ist::Solid>),
     /// The object's points, asked against the tool's field.
     Sampled(Arc<roles::Sampled>),

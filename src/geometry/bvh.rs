@@ -5,8 +5,10 @@
 //! scan over all triangles would. Oriented boxes hug curved patches: seen from afar an axis-aligned box around 16
 //! triangles is several times thicker than the patch, and many more leaves would have to be opened.
 
+pub(crate) mod facet;
 mod kernel;
 mod pack;
+pub(crate) mod sweep;
 #[cfg(test)]
 mod tests;
 

@@ -1,5 +1,5 @@
 //! The point that a ball tool would be if it could not go into things: the god-object of Zilles and Salisbury (1995), with the ball's
-//! radius as Ruspini and others (1997) have it, on the object's distance field, with friction.
+//! radius as Ruspini and others (1997) have it, on the object's distance field or, for [`ObjectShape::Solid`], on its mesh, with friction.
 //!
 //! Every object has a proxy of its own, in its own frame: it moves along with the object. In each tick it goes from where it was
 //! towards the tool, never through anything, along the surface where that is in its way, in corners along the edge of
@@ -10,7 +10,7 @@
 //! With friction the place where the spring rests follows the proxy only as [`super::friction`] lets it.
 //!
 //! The field of a solid is off by [`Field::sample_error`]: by that much at most is the proxy inside the solid itself, and never by
-//! the field's own account.
+//! the field's own account. To a mesh it is never nearer than the ball's radius, whatever the field.
 //!
 //! [`Field::sample_error`]: crate::geometry::field::Field::sample_error
 
@@ -26,14 +26,19 @@
     )
 )]
 
+mod facets;
+mod planes;
 mod surface;
+mod walls;
 
 use super::friction::{self, Cone};
 use super::texture;
-use crate::contact::{Budget, Contact, Query, QueryState, ToolShape, query, sound};
+use crate::contact::{Budget, Contact, ObjectShape, Query, QueryState, ToolShape, query, sound};
 use crate::geometry::{Point, Vec3, Wrench};
+use facets::{Facets, HINTS};
 use nalgebra::Matrix3;
-use surface::{Slid, Surface};
+use surface::Surface;
+use walls::{Slid, Walls};
 
 /// Nothing is that deep, m: its square is still a number.
 const FAR: f64 = 1e6;
@@ -43,12 +48,14 @@ const FAR: f64 = 1e6;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Proxy {
     /// What tool and object it is about.
-    key: [u64; 2],
+    key: [u64; 3],
     at: Option<Place>,
     /// How far behind it the tool is, m.
     behind: f64,
     /// How deep it pressed in the last tick, m.
     pressed: f64,
+    /// Triangles that held it, where it goes along the mesh.
+    hints: [u32; HINTS],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,7 +99,11 @@ impl Proxy {
         let mut contact = query(q, budget, state);
         let &ToolShape::Sphere { radius } = q.tool else { return (contact, None) };
         let field = q.object.field();
-        let key = [radius.to_bits(), field.stamp.number()];
+        let solid = match q.object {
+            ObjectShape::Solid(solid) => Some(solid),
+            _ => None,
+        };
+        let key = [radius.to_bits(), field.stamp.number(), solid.is_some().into()];
         let known = contact.complete && contact.depth < FAR;
         if self.key != key || !known {
             self.interrupt();
@@ -102,9 +113,20 @@ impl Proxy {
             return (contact, None);
         }
         let x = q.object_pose.inverse_transform_point(&Point::from(q.tool_pose.translation.vector));
-        let mut surface = Surface::new(field, sound(radius), budget);
-        let cone = self.go_on(q, &x, dt, &mut surface, &mut contact);
-        surface.charge(&mut contact);
+        let Some(solid) = solid else {
+            let mut surface = Surface::new(field, sound(radius), budget);
+            let cone = self.go_on(q, &x, dt, &mut surface, &mut contact);
+            surface.charge(&mut contact);
+            return (contact, cone);
+        };
+        if !solid.exact {
+            // What has holes has no inside, whatever the field makes of it.
+            contact = Contact { work: contact.work, need: contact.need, ..Contact::none(contact.distance) };
+        }
+        let mut facets = Facets::new(solid, sound(radius), self.hints, budget);
+        let cone = self.go_on(q, &x, dt, &mut facets, &mut contact);
+        self.hints = facets.hints();
+        facets.charge(&mut contact);
         (contact, cone)
     }
 
@@ -114,7 +136,7 @@ impl Proxy {
         q: &Query<'_>,
         x: &Point,
         dt: f64,
-        surface: &mut Surface<'_>,
+        surface: &mut impl Walls,
         contact: &mut Contact,
     ) -> Option<Cone> {
         let Some(start) = self.start(x, contact, surface) else {
@@ -122,12 +144,12 @@ impl Proxy {
             return None;
         };
         // From where it is clear there is nothing between.
-        let clear = contact.depth_bounds.map_or(0.0, |b| -b.upper);
-        let open = !start.touching && clear > (x - start.free).norm();
+        let open = !start.touching && surface.clear(contact) > (x - start.free).norm();
         let slid = match open {
             true => Slid { at: *x, entry: None, arrived: true, unfinished: false },
             false => surface.slide(&start.free, x),
         };
+        surface.settle();
         if slid.unfinished && !slid.arrived && start.touching {
             // On its way along the surface the spring stays, across it. How far it is to the surface under the tool is not known yet: no
             // farther than it was, or than the field says.
@@ -152,6 +174,9 @@ impl Proxy {
             self.at = Some(Place { free: slid.at, rest: slid.at, touching: false, slides: false });
             self.behind = (slid.at - x).norm();
             self.pressed = 0.0;
+            if slid.arrived {
+                surface.let_go(contact);
+            }
             return None;
         }
         let mut place = Place { free: slid.at, ..start };
@@ -168,18 +193,17 @@ impl Proxy {
     }
 
     /// Where the proxy was; the first time where the tool is, or the nearest place where it can be.
-    fn start(&self, x: &Point, contact: &Contact, surface: &mut Surface<'_>) -> Option<Place> {
+    fn start(&self, x: &Point, contact: &Contact, surface: &mut impl Walls) -> Option<Place> {
         if let Some(at) = self.at {
             return Some(at);
         }
-        let touching = contact.touching;
-        let free = if touching { surface.out_of(x)? } else { *x };
+        let (free, touching) = surface.begin(x, contact)?;
         Some(Place { free, rest: free, touching, slides: false })
     }
 }
 
 /// Lets the spring's end follow as friction has it. The cone has its normal in the object's frame; `None` when nothing presses.
-fn rub(q: &Query<'_>, x: &Point, place: &mut Place, surface: &mut Surface<'_>) -> Option<Cone> {
+fn rub(q: &Query<'_>, x: &Point, place: &mut Place, surface: &mut impl Walls) -> Option<Cone> {
     let pressed = place.free - x;
     let length = pressed.norm();
     let by_field = if length < surface.blur() { surface.normal(&place.free) } else { None };
@@ -218,7 +242,7 @@ fn press(
     place: &Place,
     mut cone: Cone,
     dt: f64,
-    surface: &mut Surface<'_>,
+    surface: &mut impl Walls,
     contact: &mut Contact,
 ) -> Cone {
     let stiffness = sound(q.material.stiffness);
@@ -256,7 +280,7 @@ fn press(
     if !place.slides && cone.mu > 0.0 {
         k = Matrix3::identity();
     } else {
-        k += hollow(&surface.bend(&place.free, &n), depth);
+        k += surface.hollow(&place.free, &n, depth);
         k += (Matrix3::identity() - n * n.transpose()) * tangential;
     }
     let r = turn.to_rotation_matrix().into_inner();
@@ -271,21 +295,4 @@ fn press(
     point.id = 0;
     contact.n_points = 1;
     cone
-}
-
-/// The part of the spring's stiffness that a hollow surface adds along itself: in a hollow of curvature c a proxy d away from the tool
-/// follows it by 1/(1 + c d) of its way. A ridge lets it run ahead, which takes stiffness away and counts as none.
-fn hollow((along, bend): &([Vec3; 2], [[f64; 2]; 2]), depth: f64) -> Matrix3<f64> {
-    let [[a, b], [_, c]] = bend.map(|row| row.map(|v| v * depth));
-    // A function of the symmetric 2 x 2 by its eigenvalues and their projectors.
-    let (mean, half) = (0.5 * (a + c), 0.5 * (a - c));
-    let spread = half.hypot(b);
-    let part = |c: f64| if c > 0.0 { c / (1.0 + c) } else { 0.0 };
-    let (high, low) = (part(mean + spread), part(mean - spread));
-    let (middle, apart) = (0.5 * (high + low), 0.5 * (high - low) / spread.max(1e-12));
-    let [s, t] = along;
-    let cross = s * t.transpose();
-    (s * s.transpose()) * (middle + apart * half)
-        + (t * t.transpose()) * (middle - apart * half)
-        + (cross + cross.transpose()) * (apart * b)
 }

@@ -226,6 +226,16 @@ pub enum ShellName {
     Object,
 }
 
+/// What the proxy of a ball goes along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProxyName {
+    /// The distance field.
+    Field,
+    /// The triangles.
+    Mesh,
+}
+
 /// One change of the scene. In a transaction `op` names it; as a request of its own the method does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", deny_unknown_fields)]
@@ -325,6 +335,9 @@ pub enum Edit {
         /// Which body is sampled.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shell: Option<ShellName>,
+        /// What the proxy of a ball goes along.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        proxy: Option<ProxyName>,
     },
     /// Changes an object; what is absent stays.
     #[serde(rename = "object.update")]
@@ -352,6 +365,9 @@ pub enum Edit {
         /// Which body is sampled.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shell: Option<ShellName>,
+        /// What the proxy of a ball goes along.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        proxy: Option<ProxyName>,
         /// Whether a motion stream may move it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         moving: Option<bool>,

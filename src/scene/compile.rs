@@ -14,7 +14,7 @@ mod thin;
 mod views;
 
 use super::cache::{Cache, CacheNote, Source};
-use super::model::{GeometryDef, Method, Object, Scene, Shell, SourceMesh, ToolDef, ToolGeometry};
+use super::model::{GeometryDef, Method, Object, ProxyOn, Scene, Shell, SourceMesh, ToolDef, ToolGeometry};
 use super::snapshot::{Snapshot, Tool};
 use crate::contact::ToolShape;
 use crate::contact::ist::IstParams;
@@ -396,6 +396,14 @@ fn sampled_objects(scene: &Scene) -> SampledObjects<'_> {
 fn method(scene: &Scene, def: &GeometryDef, object: &Object) -> Option<Method> {
     let tool = scene.tool().geometry.method()?;
     Some(object.method.or(def.method).unwrap_or(tool))
+}
+
+/// Whether an object's triangles are asked, beside its field: by the spheres of a tool, or by the proxy of a ball.
+fn by_surface(scene: &Scene, def: &GeometryDef, object: &Object) -> bool {
+    match method(scene, def, object) {
+        Some(method) => method == Method::Ist,
+        None => object.proxy == ProxyOn::Mesh,
+    }
 }
 
 /// What the tool is to be made of: the structure that it names, and that of the other method where an object asks for it.

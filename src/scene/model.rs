@@ -19,7 +19,7 @@ pub use edit::{Applied, Edit, EditError, EditErrorKind, ObjectPatch, Ref};
 pub use lookup::MAX_POSITION;
 pub use parts::{
     DeviceMapping, EffectDef, GeometryDef, GeometrySpec, MaterialDef, Meta, Method, Object, ObjectSpec,
-    Shell, SourceMesh, ToolDef, ToolGeometry, ToolSpec,
+    ProxyOn, Shell, SourceMesh, ToolDef, ToolGeometry, ToolSpec,
 };
 
 pub use crate::contact::effect::{Effect, EffectKind};

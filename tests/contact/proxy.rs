@@ -8,19 +8,19 @@ use hapticd::haptics::proxy::Proxy;
 use rand::{RngExt, SeedableRng};
 
 #[path = "../meshes/mod.rs"]
-mod meshes;
+pub mod meshes;
 
 /// A ball that follows its way, and what it rubs on.
-struct Way {
-    tool: ToolShape,
-    object: ObjectShape,
-    material: Material,
-    state: QueryState,
-    proxy: Proxy,
+pub struct Way {
+    pub tool: ToolShape,
+    pub object: ObjectShape,
+    pub material: Material,
+    pub state: QueryState,
+    pub proxy: Proxy,
 }
 
 impl Way {
-    fn new(radius: f64, object: ObjectShape, friction: Friction) -> Self {
+    pub fn new(radius: f64, object: ObjectShape, friction: Friction) -> Self {
         Self {
             tool: ToolShape::Sphere { radius },
             object,
@@ -30,11 +30,11 @@ impl Way {
         }
     }
 
-    fn to(&mut self, x: Vec3) -> Contact {
+    pub fn to(&mut self, x: Vec3) -> Contact {
         self.within(x, Budget::UNLIMITED)
     }
 
-    fn within(&mut self, x: Vec3, budget: Budget<'_>) -> Contact {
+    pub fn within(&mut self, x: Vec3, budget: Budget<'_>) -> Contact {
         let pose = Pose::translation(x.x, x.y, x.z);
         let q = Query {
             tool: &self.tool,
@@ -55,7 +55,7 @@ impl Way {
     }
 }
 
-fn built(mesh: &TriMesh, cells: u32) -> Arc<Field> {
+pub fn built(mesh: &TriMesh, cells: u32) -> Arc<Field> {
     let params = FieldParams { resolution: Resolution::Longest(cells), ..FieldParams::default() };
     let built = build::build(mesh, &params, &build::Silent).expect("builds");
     Arc::new(built.0)
@@ -120,7 +120,7 @@ fn push(name: &str, mesh: &TriMesh, field: &Arc<Field>, pushes: u32, seed: u64) 
 }
 
 /// A plate with a slotted hole: sharp edges, concave corners and a passage.
-fn keyed() -> TriMesh {
+pub fn keyed() -> TriMesh {
     shapes::keyed_hole(&shapes::HoleShape::default())
 }
 
@@ -399,7 +399,7 @@ fn a_way_too_long_for_a_tick_keeps_the_wall() {
 }
 
 /// A clock that stops at once.
-struct Over;
+pub struct Over;
 
 impl Deadline for Over {
     fn passed(&self) -> bool {

@@ -172,6 +172,9 @@ pub(super) struct ObjectArgs {
     /// Which body is sampled: the tool, the object, or (auto, the default) the object where it is much the smaller one
     #[arg(long, value_parser = ["auto", "tool", "object"])]
     shell: Option<String>,
+    /// What a ball is held by: its distance field, or its triangles, on the side from which it comes however thin they are
+    #[arg(long, value_parser = ["field", "mesh"])]
+    proxy: Option<String>,
 }
 
 impl ObjectArgs {
@@ -185,6 +188,7 @@ impl ObjectArgs {
         put(&mut m, "moving", Some(self.moving));
         put(&mut m, "method", self.method.as_deref());
         put(&mut m, "shell", self.shell.as_deref());
+        put(&mut m, "proxy", self.proxy.as_deref());
         put(&mut m, "persistent", Some(keep));
         Value::Object(m)
     }
@@ -232,6 +236,9 @@ pub(super) struct SetArgs {
     /// Which body is sampled
     #[arg(long, value_parser = ["auto", "tool", "object"])]
     shell: Option<String>,
+    /// What a ball is held by: its distance field, or its triangles, on the side from which it comes however thin they are
+    #[arg(long, value_parser = ["field", "mesh"])]
+    proxy: Option<String>,
 }
 
 impl SetArgs {
@@ -244,6 +251,7 @@ impl SetArgs {
         put(&mut m, "moving", self.moving);
         put(&mut m, "method", self.method.as_deref());
         put(&mut m, "shell", self.shell.as_deref());
+        put(&mut m, "proxy", self.proxy.as_deref());
         Value::Object(m)
     }
 }

@@ -7,7 +7,7 @@ use crate::geometry::shapes::{HoleShape, PinShape, keyed_hole, keyed_pin, write_
 use crate::geometry::{Pose, TriMesh, Vec3};
 use crate::scene::compile::{CompileReport, Compiler};
 use crate::scene::model::{
-    DAEMON, Edit, GeometrySpec, Method, ObjectSpec, Ref, Scene, Shell, SourceMesh, ToolSpec,
+    DAEMON, Edit, GeometrySpec, Method, ObjectSpec, ProxyOn, Ref, Scene, Shell, SourceMesh, ToolSpec,
 };
 use crate::scene::snapshot::Snapshot;
 use anyhow::Context as _;
@@ -90,6 +90,7 @@ pub fn build(
                 params: None,
                 method: None,
                 shell: Shell::Auto,
+                proxy: ProxyOn::Field,
                 moving: false,
             },
             persistent: true,

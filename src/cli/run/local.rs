@@ -16,7 +16,7 @@ use crate::geometry::{Pose, Vec3, shapes};
 use crate::protocol::messages::RtNote;
 use crate::scene::compile::Compiler;
 use crate::scene::model::{
-    Edit, Friction, GeometrySpec, Material, ObjectSpec, Scene, Shell, SourceMesh, Texture, ToolSpec,
+    Edit, Friction, GeometrySpec, Material, ObjectSpec, ProxyOn, Scene, Shell, SourceMesh, Texture, ToolSpec,
 };
 use crate::scene::snapshot::Snapshot;
 use crate::servo::handle::{ServoConfig, channel};
@@ -170,6 +170,7 @@ fn reference_scene() -> Option<Snapshot> {
                 params: None,
                 method: None,
                 shell: Shell::Auto,
+                proxy: ProxyOn::Field,
                 moving: false,
             },
             persistent: false,

@@ -6,13 +6,13 @@ use crate::geometry::import::Unit;
 use crate::geometry::pose::Vec3;
 use crate::geometry::{Pose, field::build::FieldParams, field::build::Resolution as FieldResolution};
 use crate::protocol::edit::{
-    Edit as Wire, Factors, FrictionJson, MethodName, ObjectRef, PoseJson, Resolution, ShellName, TextureJson,
-    ToolJson,
+    Edit as Wire, Factors, FrictionJson, MethodName, ObjectRef, PoseJson, ProxyName, Resolution, ShellName,
+    TextureJson, ToolJson,
 };
 use crate::protocol::rpc::{RpcError, codes};
 use crate::scene::model::{
-    Edit, EditError, EditErrorKind, Friction, GeometrySpec, Material, Method, ObjectPatch, ObjectSpec, Ref,
-    Scene, Shell, SourceMesh, Texture, ToolSpec,
+    Edit, EditError, EditErrorKind, Friction, GeometrySpec, Material, Method, ObjectPatch, ObjectSpec,
+    ProxyOn, Ref, Scene, Shell, SourceMesh, Texture, ToolSpec,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -216,6 +216,7 @@ fn one(
             resolution,
             method,
             shell,
+            proxy,
         } => {
             let spec = ObjectSpec {
                 geometry: Ref::Name(mesh.clone()),
@@ -225,6 +226,7 @@ fn one(
                 params: params(*resolution),
                 method: method.map(contact_method),
                 shell: shell.map(sampled).unwrap_or_default(),
+                proxy: proxy.map(gone_along).unwrap_or_default(),
                 moving: *moving,
             };
             Edit::AddObject { name: Some(name.clone()), spec, persistent: *persistent }
@@ -238,6 +240,7 @@ fn one(
             resolution,
             method,
             shell,
+            proxy,
             moving,
             persistent,
         } => {
@@ -249,6 +252,7 @@ fn one(
                 params: params(*resolution),
                 method: method.map(contact_method),
                 shell: shell.map(sampled),
+                proxy: proxy.map(gone_along),
                 moving: *moving,
                 gain: None,
                 persistent: *persistent,
@@ -298,6 +302,13 @@ fn sampled(name: ShellName) -> Shell {
         ShellName::Auto => Shell::Auto,
         ShellName::Tool => Shell::Tool,
         ShellName::Object => Shell::Object,
+    }
+}
+
+fn gone_along(name: ProxyName) -> ProxyOn {
+    match name {
+        ProxyName::Field => ProxyOn::Field,
+        ProxyName::Mesh => ProxyOn::Mesh,
     }
 }
 

@@ -311,8 +311,9 @@ impl SceneService {
 pub fn may_build(edit: &Wire) -> bool {
     match edit {
         Wire::MeshLoad { .. } | Wire::ObjectCreate { .. } | Wire::ToolSet { .. } => true,
-        Wire::ObjectUpdate { mesh, scale, resolution, method, shell, .. } => {
-            mesh.is_some() || scale.is_some() || resolution.is_some() || method.is_some() || shell.is_some()
+        Wire::ObjectUpdate { mesh, scale, resolution, method, shell, proxy, .. } => {
+            let sampled = resolution.is_some() || method.is_some() || shell.is_some();
+            mesh.is_some() || scale.is_some() || sampled || proxy.is_some()
         }
         _ => false,
     }

@@ -81,6 +81,7 @@ fn object(name: &str, moving: bool) -> Wire {
         resolution: None,
         method: None,
         shell: None,
+        proxy: None,
     }
 }
 
@@ -132,6 +133,7 @@ fn whatever_fails_changes_and_publishes_nothing() {
         resolution: None,
         method: None,
         shell: None,
+        proxy: None,
         moving: None,
         persistent: None,
     };

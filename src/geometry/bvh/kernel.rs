@@ -64,7 +64,7 @@ impl Leaf {
 
 /// Squared distance from p to each box; never more than to what is in it.
 #[inline(always)]
-fn box_distances<S: Simd>(simd: S, node: &Node, p: [f32; 3]) -> Lanes<S> {
+pub(super) fn box_distances<S: Simd>(simd: S, node: &Node, p: [f32; 3]) -> Lanes<S> {
     let zero = Lanes::splat(simd, 0.0);
     let d = minus(splat(simd, p), load(simd, &node.center));
     let x = (dot(d, load(simd, &node.axes[0])).abs() - Lanes::load(simd, &node.half[0])).max(zero);
@@ -75,7 +75,7 @@ fn box_distances<S: Simd>(simd: S, node: &Node, p: [f32; 3]) -> Lanes<S> {
 
 /// Squared distance from p to each triangle.
 #[inline(always)]
-fn triangle_distances<S: Simd>(simd: S, leaf: &Leaf, p: [f32; 3]) -> Lanes<S> {
+pub(super) fn triangle_distances<S: Simd>(simd: S, leaf: &Leaf, p: [f32; 3]) -> Lanes<S> {
     let (zero, one) = (Lanes::splat(simd, 0.0), Lanes::splat(simd, 1.0));
     let d = minus(splat(simd, p), load(simd, &leaf.a));
     let (x, y) = (dot(d, load(simd, &leaf.u)), dot(d, load(simd, &leaf.v)));
@@ -98,28 +98,33 @@ fn triangle_distances<S: Simd>(simd: S, leaf: &Leaf, p: [f32; 3]) -> Lanes<S> {
 }
 
 /// Children still to be opened, nearest on top. Its size bounds the depth of any tree of [`crate::geometry::wide`].
-struct Stack {
+pub(super) struct Stack {
     items: [(f32, u32); STACK],
     len: usize,
 }
 
 impl Stack {
     #[inline(always)]
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut items = [(0.0, NONE); STACK];
         items[0] = (0.0, 0);
         Self { items, len: 1 }
     }
 
     #[inline(always)]
-    fn pop(&mut self) -> Option<(f32, u32)> {
+    pub(super) fn pop(&mut self) -> Option<(f32, u32)> {
         self.len = self.len.checked_sub(1)?;
         Some(self.items[self.len])
     }
 
+    /// The smallest key of what is still to be opened; infinite when that is nothing.
+    pub(super) fn least(&self) -> f32 {
+        self.items.iter().take(self.len).fold(f32::INFINITY, |least, (key, _)| least.min(*key))
+    }
+
     /// Pushes the children whose key is below `bound`, ordered so that the smallest is popped first.
     #[inline(always)]
-    fn push<S: Simd>(&mut self, keys: Lanes<S>, bound: f32, node: &Node) {
+    pub(super) fn push<S: Simd>(&mut self, keys: Lanes<S>, bound: f32, node: &Node) {
         let mut mask = keys.below(bound) & node.used;
         if mask == 0 {
             return;
@@ -188,7 +193,7 @@ fn open_leaf(simd: impl Simd, bvh: &Bvh, p: [f32; 3], leaf: u32, best: &mut (f32
 
 /// The lane in `mask` (not empty) with the smallest value.
 #[inline(always)]
-fn smallest(mut mask: u32, values: &F) -> usize {
+pub(super) fn smallest(mut mask: u32, values: &F) -> usize {
     let mut best = (mask.trailing_zeros() as usize) & (LANES - 1);
     mask &= mask - 1;
     while mask != 0 {
@@ -203,7 +208,7 @@ fn smallest(mut mask: u32, values: &F) -> usize {
 
 /// Square of a distance within which a triangle may in truth be nearer than `best` (local units).
 #[inline(always)]
-fn widened(best: f64, margin: f64) -> f32 {
+pub(super) fn widened(best: f64, margin: f64) -> f32 {
     let reach = (best + margin) * (1.0 + 1e-6);
     (reach * reach * (1.0 + 1e-6)) as f32
 }

@@ -1,9 +1,12 @@
 //! Where a ball's centre can go: the surface at its radius from an object, as the object's field has it, and the nearest place on it
 //! to where it wants to be, without going through anything on the way.
 
+use super::planes::{Plane, Planes};
+use super::walls::{Slid, Walls};
 use crate::contact::{Budget, Contact};
 use crate::geometry::field::Field;
 use crate::geometry::{Point, Vec3};
+use nalgebra::Matrix3;
 
 /// A way is looked at twice a cell. Walls that a field holds are two cells thick: half a cell of them is deeper than [`SLACK`].
 const STEP: f64 = 0.5;
@@ -30,115 +33,20 @@ const HALVINGS: u32 = 20;
 const LEAST: f64 = 0.05;
 /// Shortest gradient by which a step is measured.
 const SHALLOW: f64 = 0.25;
+/// Sine of the smallest angle at which two walls are two.
+const PARALLEL: f64 = 1e-3;
 /// A correction that gets so much of its way was one along a smooth surface.
 const SMOOTH: f64 = 0.5;
 
-/// A half-space: n.x >= c.
+/// A plane, and the length of the gradient that it was taken from.
 #[derive(Clone, Copy)]
-struct Plane {
-    n: Vec3,
-    c: f64,
-    /// Length of the gradient that it was taken from.
+struct Tangent {
+    plane: Plane,
     slope: f64,
 }
 
-/// The planes that were found in a tick: those of a corner stand together.
-#[derive(Clone, Copy)]
-struct Planes {
-    all: [Plane; 4],
-    len: usize,
-}
-
-impl Planes {
-    const NONE: Self = Self { all: [Plane { n: Vec3::new(0.0, 0.0, 0.0), c: 0.0, slope: 0.0 }; 4], len: 0 };
-
-    fn of(plane: Plane) -> Self {
-        let mut planes = Self::NONE;
-        planes.push(plane);
-        planes
-    }
-
-    /// The oldest goes when there are too many.
-    fn push(&mut self, plane: Plane) {
-        if self.len == self.all.len() {
-            self.all.rotate_left(1);
-            self.len -= 1;
-        }
-        if let Some(place) = self.all.get_mut(self.len) {
-            *place = plane;
-            self.len += 1;
-        }
-    }
-
-    fn slice(&self) -> &[Plane] {
-        self.all.get(..self.len).unwrap_or(&[])
-    }
-
-    fn hold(&self, y: &Point, slack: f64) -> bool {
-        self.slice().iter().all(|p| p.n.dot(&y.coords) >= p.c - slack)
-    }
-
-    /// The point of all half-spaces that is nearest to x: the first set of up to three planes whose multipliers are not negative
-    /// and whose point lies in all of them (Karush-Kuhn-Tucker; the problem is convex). `None` when they have none in common.
-    fn nearest(&self, x: &Point, slack: f64) -> Option<Point> {
-        if self.hold(x, slack) {
-            return Some(*x);
-        }
-        let planes = self.slice();
-        let lacks = |p: &Plane| p.c - p.n.dot(&x.coords);
-        for p in planes {
-            let y = x + p.n * lacks(p);
-            if lacks(p) >= 0.0 && self.hold(&y, slack) {
-                return Some(y);
-            }
-        }
-        for (i, p) in planes.iter().enumerate() {
-            for q in planes.iter().take(i) {
-                let cross = p.n.dot(&q.n);
-                let det = 1.0 - cross * cross;
-                if det < 1e-6 {
-                    continue;
-                }
-                let (a, b) = ((lacks(p) - cross * lacks(q)) / det, (lacks(q) - cross * lacks(p)) / det);
-                let y = x + p.n * a + q.n * b;
-                if a >= 0.0 && b >= 0.0 && self.hold(&y, slack) {
-                    return Some(y);
-                }
-            }
-        }
-        for (i, p) in planes.iter().enumerate() {
-            for (j, q) in planes.iter().enumerate().take(i) {
-                for r in planes.iter().take(j) {
-                    let (pq, qr, rp) = (p.n.cross(&q.n), q.n.cross(&r.n), r.n.cross(&p.n));
-                    let det = p.n.dot(&qr);
-                    if det.abs() < 1e-6 {
-                        continue;
-                    }
-                    let y = Point::from((qr * p.c + rp * q.c + pq * r.c) / det);
-                    let way = y - x;
-                    let all = [way.dot(&qr), way.dot(&rp), way.dot(&pq)];
-                    if all.iter().all(|m| m / det >= 0.0) && self.hold(&y, slack) {
-                        return Some(y);
-                    }
-                }
-            }
-        }
-        None
-    }
-}
-
-/// Where a way ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slid {
-    /// The place that is nearest to the target of those that can be reached; never inside.
-    pub(super) at: Point,
-    /// Where the free way ended, on the surface.
-    pub(super) entry: Option<Point>,
-    /// The target itself.
-    pub(super) arrived: bool,
-    /// The way was too long for one tick: it goes on in the next.
-    pub(super) unfinished: bool,
-}
+/// Walls that were found in a tick.
+type Corner = Planes<4>;
 
 /// An object's field for the centre of a ball.
 pub(super) struct Surface<'a> {
@@ -162,26 +70,14 @@ impl<'a> Surface<'a> {
         self.reads > most || self.late
     }
 
-    /// Puts what was read on the contact's account: a read is a unit.
-    pub(super) fn charge(&self, contact: &mut Contact) {
-        contact.work = contact.work.saturating_add(self.reads);
-        contact.need = contact.need.saturating_add(self.reads.max(LEAST_READS));
-        contact.deadline_hit |= self.late;
-    }
-
-    /// Of the ball, m.
-    pub(super) fn radius(&self) -> f64 {
-        self.radius
-    }
-
     /// How deep the ball is, m; positive inside.
-    pub(super) fn depth(&mut self, p: &Point) -> f64 {
+    fn depth(&mut self, p: &Point) -> f64 {
         self.reads += 1;
         if self.field.covers(p) { self.field.depth(p) + self.radius } else { self.locate(p).0 }
     }
 
     /// The same with its continuous gradient, inwards.
-    pub(super) fn locate(&mut self, p: &Point) -> (f64, Vec3) {
+    fn locate(&mut self, p: &Point) -> (f64, Vec3) {
         self.reads += 7;
         let (depth, gradient) = self.field.locate(p);
         (depth + self.radius, gradient)
@@ -193,7 +89,7 @@ impl<'a> Surface<'a> {
         self.field.depth_gradient(p).1
     }
 
-    fn plane(&mut self, p: &Point) -> Option<Plane> {
+    fn plane(&mut self, p: &Point) -> Option<Tangent> {
         let (depth, gradient) = self.locate(p);
         let slope = gradient.norm();
         if !(slope > LEAST && depth.is_finite()) {
@@ -201,27 +97,28 @@ impl<'a> Surface<'a> {
         }
         let n = gradient / -slope;
         let rise = (depth + AIM * self.field.cell) / slope.max(SHALLOW);
-        Some(Plane { n, c: n.dot(&p.coords) + rise, slope })
+        Some(Tangent { plane: Plane { n, c: n.dot(&p.coords) + rise }, slope })
     }
 
     /// Puts a place right that is a little inside, along the plane's normal.
-    fn put_right(&mut self, p: &Point, plane: &Plane) -> Option<Point> {
+    fn put_right(&mut self, p: &Point, tangent: &Tangent) -> Option<Point> {
+        let plane = &tangent.plane;
         let mut y = p + plane.n * (plane.c - plane.n.dot(&p.coords)).max(0.0);
         for _ in 0..CORRECTIONS {
             let depth = self.depth(&y);
             if depth <= 0.0 {
                 return Some(y);
             }
-            y += plane.n * ((depth + AIM * self.field.cell) / plane.slope.max(SHALLOW));
+            y += plane.n * ((depth + AIM * self.field.cell) / tangent.slope.max(SHALLOW));
         }
         (self.depth(&y) <= 0.0).then_some(y)
     }
 
     /// The way out from `x` inside, by the shortest way as the field knows it. `None` where it knows none.
-    pub(super) fn out_of(&mut self, x: &Point) -> Option<Point> {
+    fn out_of(&mut self, x: &Point) -> Option<Point> {
         let mut y = *x;
         for _ in 0..ESCAPE {
-            let plane = self.plane(&y)?;
+            let plane = self.plane(&y)?.plane;
             y += plane.n * (plane.c - plane.n.dot(&y.coords));
             if self.depth(&y) <= 0.0 {
                 return Some(y);
@@ -264,20 +161,57 @@ impl<'a> Surface<'a> {
         Some(false)
     }
 
-    /// From `start`, which is not inside, as near to `target` as can be reached.
-    pub(super) fn slide(&mut self, start: &Point, target: &Point) -> Slid {
+    /// About how the surface bends away under the place `p` with outward normal `n`: the second derivatives along it (1/m), by one-sided
+    /// differences over a cell. Positive where it is hollow.
+    fn bend(&mut self, p: &Point, n: &Vec3) -> ([Vec3; 2], [[f64; 2]; 2]) {
+        let a = if n.x.abs() < 0.6 { Vec3::x() } else { Vec3::y() };
+        let t = n.cross(&a).normalize();
+        let along = [t, n.cross(&t)];
+        let h = self.field.cell;
+        let here = self.slope(p);
+        // In a corner the mean of both walls' gradients is shorter than either.
+        let per = 1.0 / (h * here.norm().max(SHALLOW));
+        let grown = along.map(|t| (self.slope(&(p + t * h)) - here) * per);
+        let s = |i: usize, j: usize| grown[j].dot(&along[i]);
+        let mixed = 0.5 * (s(0, 1) + s(1, 0));
+        (along, [[s(0, 0), mixed], [mixed, s(1, 1)]])
+    }
+}
+
+impl Walls for Surface<'_> {
+    fn radius(&self) -> f64 {
+        self.radius
+    }
+
+    /// A read is a unit.
+    fn charge(&self, contact: &mut Contact) {
+        contact.work = contact.work.saturating_add(self.reads);
+        contact.need = contact.need.saturating_add(self.reads.max(LEAST_READS));
+        contact.deadline_hit |= self.late;
+    }
+
+    fn begin(&mut self, x: &Point, contact: &Contact) -> Option<(Point, bool)> {
+        let touching = contact.touching;
+        Some((if touching { self.out_of(x)? } else { *x }, touching))
+    }
+
+    fn clear(&self, contact: &Contact) -> f64 {
+        contact.depth_bounds.map_or(0.0, |b| -b.upper)
+    }
+
+    fn slide(&mut self, start: &Point, target: &Point) -> Slid {
         let (cell, there) = (self.field.cell, THERE * self.field.cell);
         let mut out = Slid { at: *start, entry: None, arrived: start == target, unfinished: false };
-        let mut planes = Planes::NONE;
+        let mut planes = Corner::NONE;
         if -self.depth(start) < cell {
-            planes = self.plane(start).map_or(Planes::NONE, Planes::of);
+            planes = self.plane(start).map_or(Corner::NONE, |t| Corner::of(t.plane));
         }
         for round in 0..ROUNDS {
             if round > 0 && self.spent() {
                 out.unfinished = true;
                 break;
             }
-            let Some(aim) = planes.nearest(target, 0.1 * there) else { break };
+            let Some(aim) = planes.nearest(target, 0.1 * there, PARALLEL).map(|n| n.at) else { break };
             if (aim - out.at).norm() <= there && aim != *target {
                 break;
             }
@@ -301,7 +235,7 @@ impl<'a> Surface<'a> {
                 let Some(plane) = self.plane(&reached) else { break };
                 let right = self.put_right(&reached, &plane).filter(nearer);
                 if let Some(y) = right {
-                    if planes.len == 0 && out.entry.is_none() {
+                    if planes.is_empty() && out.entry.is_none() {
                         out.entry = Some(y);
                     }
                     out.at = y;
@@ -309,12 +243,12 @@ impl<'a> Surface<'a> {
                 let way = aim - from;
                 // In a corner what is put right of one wall lies in the other: both stay.
                 if !right.is_some_and(|y| (y - from).dot(&way) > SMOOTH * (reached - from).dot(&way)) {
-                    planes.push(plane);
+                    planes.push(plane.plane);
                     continue;
                 }
             }
             let Some(plane) = self.plane(&out.at) else { break };
-            planes = Planes::of(plane);
+            planes = Corner::of(plane.plane);
         }
         // A target that touches from outside is where it should be, but for rounding.
         out.arrived = (target - out.at).norm() <= 4.0 * there && self.depth(target) <= 0.0;
@@ -324,34 +258,36 @@ impl<'a> Surface<'a> {
         out
     }
 
-    /// The unit vector away from the object at `p`; `None` where the field does not tell.
-    pub(super) fn normal(&mut self, p: &Point) -> Option<Vec3> {
-        self.plane(p).map(|plane| plane.n)
+    fn normal(&mut self, p: &Point) -> Option<Vec3> {
+        self.plane(p).map(|t| t.plane.n)
     }
 
-    /// How far outside a place on the surface lies, m: no more than where it may come to rest.
-    pub(super) fn trace(&mut self, p: &Point) -> f64 {
+    fn trace(&mut self, p: &Point) -> f64 {
         (-self.depth(p)).clamp(0.0, 10.0 * AIM * self.field.cell)
     }
 
-    /// What is so near, in m, tells no direction.
-    pub(super) fn blur(&self) -> f64 {
+    fn blur(&self) -> f64 {
         20.0 * THERE * self.field.cell
     }
 
-    /// About how the surface bends away under the place `p` with outward normal `n`: the second derivatives along it (1/m), by one-sided
-    /// differences over a cell. Positive where it is hollow.
-    pub(super) fn bend(&mut self, p: &Point, n: &Vec3) -> ([Vec3; 2], [[f64; 2]; 2]) {
-        let a = if n.x.abs() < 0.6 { Vec3::x() } else { Vec3::y() };
-        let t = n.cross(&a).normalize();
-        let along = [t, n.cross(&t)];
-        let h = self.field.cell;
-        let here = self.slope(p);
-        // In a corner the mean of both walls' gradients is shorter than either.
-        let per = 1.0 / (h * here.norm().max(SHALLOW));
-        let grown = along.map(|t| (self.slope(&(p + t * h)) - here) * per);
-        let s = |i: usize, j: usize| grown[j].dot(&along[i]);
-        let mixed = 0.5 * (s(0, 1) + s(1, 0));
-        (along, [[s(0, 0), mixed], [mixed, s(1, 1)]])
+    fn hollow(&mut self, p: &Point, n: &Vec3, depth: f64) -> Matrix3<f64> {
+        hollow(&self.bend(p, n), depth)
     }
+}
+
+/// The part of the spring's stiffness that a hollow surface adds along itself: in a hollow of curvature c a proxy d away from the tool
+/// follows it by 1/(1 + c d) of its way. A ridge lets it run ahead, which takes stiffness away and counts as none.
+fn hollow((along, bend): &([Vec3; 2], [[f64; 2]; 2]), depth: f64) -> Matrix3<f64> {
+    let [[a, b], [_, c]] = bend.map(|row| row.map(|v| v * depth));
+    // A function of the symmetric 2 x 2 by its eigenvalues and their projectors.
+    let (mean, half) = (0.5 * (a + c), 0.5 * (a - c));
+    let spread = half.hypot(b);
+    let part = |c: f64| if c > 0.0 { c / (1.0 + c) } else { 0.0 };
+    let (high, low) = (part(mean + spread), part(mean - spread));
+    let (middle, apart) = (0.5 * (high + low), 0.5 * (high - low) / spread.max(1e-12));
+    let [s, t] = along;
+    let cross = s * t.transpose();
+    (s * s.transpose()) * (middle + apart * half)
+        + (t * t.transpose()) * (middle - apart * half)
+        + (cross + cross.transpose()) * (apart * b)
 }

@@ -2,13 +2,13 @@
 
 use super::key::{GeometryKey, ToolKey};
 use super::store::Built;
-use super::{SampledObjects, Want, method};
+use super::{SampledObjects, Want, by_surface};
 use crate::contact::ist::Solid;
 use crate::contact::roles::Sampled;
 use crate::contact::vps::PointShell;
 use crate::contact::{Material, ObjectShape, ToolShape};
 use crate::geometry::field::Field;
-use crate::scene::model::{GeometryDef, Method, Object, Scene, Shell};
+use crate::scene::model::{GeometryDef, Object, Scene, Shell};
 use crate::scene::snapshot::SnapshotObject;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ pub(super) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// An object's shape: a solid where the tool's spheres ask it, points where it is sampled.
+    /// An object's shape: a solid where the tool's spheres or a ball's proxy ask its surface, points where it is sampled.
     fn shape(&self, scene: &Scene, def: &GeometryDef, o: &Object, key: &GeometryKey) -> Option<ObjectShape> {
         let field = &self.built.get(key)?.field;
-        if method(scene, def, o) == Some(Method::Ist)
+        if by_surface(scene, def, o)
             && let Some(solid) = self.solids.get(key)
         {
             return Some(ObjectShape::Solid(solid.clone()));

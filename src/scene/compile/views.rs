@@ -2,9 +2,9 @@
 
 use super::key::{GeometryKey, ToolKey};
 use super::store::Built;
-use super::{SampledObjects, Want, Wanted, method, sampled, sampled_objects, tools};
+use super::{SampledObjects, Want, Wanted, by_surface, sampled, sampled_objects, tools};
 use crate::geometry::field::Field;
-use crate::scene::model::{Method, Scene, ToolGeometry};
+use crate::scene::model::{Scene, ToolGeometry};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub(super) fn wanted<'a>(views: &[View<'a>]) -> Wanted<'a> {
         for o in scene.objects() {
             let Some(def) = scene.geometry(o.geometry) else { continue };
             let want = Want::of(def, o);
-            let solid = method(scene, def, o) == Some(Method::Ist);
+            let solid = by_surface(scene, def, o);
             all.entry(GeometryKey::of(&want)).or_insert(want).solid |= solid;
         }
     }

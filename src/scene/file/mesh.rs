@@ -5,7 +5,7 @@ use crate::config::source::{SourceError, Table};
 use crate::geometry::TriMesh;
 use crate::geometry::field::build::{FieldParams, Resolution};
 use crate::geometry::import::{self, Format, ImportOptions, ImportReport};
-use crate::scene::model::{GeometrySpec, Method, Shell, SourceMesh};
+use crate::scene::model::{GeometrySpec, Method, ProxyOn, Shell, SourceMesh};
 use std::io::Read;
 use std::path::Path;
 
@@ -44,6 +44,13 @@ pub(super) fn shell(t: &Table<'_>) -> Result<Shell, SourceError> {
     let Some(name) = t.opt::<String>("shell")? else { return Ok(Shell::Auto) };
     let unknown = || t.error("shell", format!("no body '{name}' to be sampled; known: {}", Shell::NAMES));
     Shell::named(&name).ok_or_else(unknown)
+}
+
+/// `proxy` of objects.
+pub(super) fn proxy(t: &Table<'_>) -> Result<ProxyOn, SourceError> {
+    let Some(name) = t.opt::<String>("proxy")? else { return Ok(ProxyOn::Field) };
+    let unknown = || t.error("proxy", format!("no proxy on '{name}'; known: {}", ProxyOn::NAMES));
+    ProxyOn::named(&name).ok_or_else(unknown)
 }
 
 /// One of `cells`, `cell_m`, `memory_mb`; and `padding`.

@@ -50,6 +50,7 @@ pub(super) fn spec(t: &Table<'_>) -> Result<ObjectSpec, SourceError> {
         params: None,
         method: super::mesh::method(t)?,
         shell: super::mesh::shell(t)?,
+        proxy: super::mesh::proxy(t)?,
         moving: t.or("moving", false)?,
     })
 }

@@ -175,6 +175,7 @@ const WRONG: &[(&str, &str, usize, &str, &str)] = &[
     ("cells = 40", "cells = 2", 10, "meshes.floor.resolution", "outside 4 to 1024"),
     ("cells = 40", "method = \"gjk\"", 13, "meshes.floor.method", "known: vps, ist"),
     ("rotation_deg = [0, 0, 90]", "shell = \"both\"", 24, "objects.floor.shell", "known: auto, tool, object"),
+    ("rotation_deg = [0, 0, 90]", "proxy = \"points\"", 24, "objects.floor.proxy", "known: field, mesh"),
     ("[0.4, 0.4, 0.02]", "[0.4, 0.4, 0]", 12, "meshes.floor.size_m", "0 is outside"),
     ("[0.4, 0.4, 0.02]", "[0.4, 0.4]", 12, "meshes.floor.size_m", "expected 3 values, found 2"),
     (

@@ -208,7 +208,7 @@ impl Scene {
         let meta = self.meta(name, owner, persistent)?;
         let id = meta.id;
         self.slots.objects.insert(slot);
-        let &ObjectSpec { pose, scale, params, method, shell, .. } = spec;
+        let &ObjectSpec { pose, scale, params, method, shell, proxy, .. } = spec;
         let gain = 1.0;
         let object = Object {
             meta,
@@ -222,6 +222,7 @@ impl Scene {
             params,
             method,
             shell,
+            proxy,
             gain,
         };
         self.objects.insert(id, object);
@@ -235,7 +236,7 @@ impl Scene {
         created: &[Option<u32>],
     ) -> Result<(), EditError> {
         let mut o = self.objects.get(&id).cloned().ok_or_else(|| invalid("object", "gone"))?;
-        let before = (o.geometry, o.scale, o.params, o.method, o.shell);
+        let before = (o.geometry, o.scale, o.params, o.method, o.shell, o.proxy);
         if let Some(r) = &patch.geometry {
             o.geometry = resolve(&self.geometries, r, created)?;
         }
@@ -256,6 +257,7 @@ impl Scene {
         }
         o.method = patch.method.or(o.method);
         o.shell = patch.shell.unwrap_or(o.shell);
+        o.proxy = patch.proxy.unwrap_or(o.proxy);
         if let Some(gain) = patch.gain {
             o.gain = within("gain", gain, 0.0, 1.0, "")?;
         }
@@ -270,7 +272,7 @@ impl Scene {
             }
             _ => {}
         }
-        if (o.geometry, o.scale, o.params, o.method, o.shell) != before {
+        if (o.geometry, o.scale, o.params, o.method, o.shell, o.proxy) != before {
             o.incarnation = self.incarnation()?;
         }
         self.objects.insert(id, o);

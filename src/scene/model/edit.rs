@@ -1,6 +1,6 @@
 //! Edits of a scene and their errors.
 
-use super::parts::{GeometrySpec, Method, ObjectSpec, Shell, ToolSpec};
+use super::parts::{GeometrySpec, Method, ObjectSpec, ProxyOn, Shell, ToolSpec};
 use crate::contact::Material;
 use crate::contact::effect::Effect;
 use crate::geometry::field::build::FieldParams;
@@ -57,6 +57,8 @@ pub struct ObjectPatch {
     pub method: Option<Method>,
     /// Which body is sampled: another one is a new incarnation.
     pub shell: Option<Shell>,
+    /// What the proxy of a ball goes along: another one is a new incarnation.
+    pub proxy: Option<ProxyOn>,
     /// Whether a motion stream may move it.
     pub moving: Option<bool>,
     /// Factor on stiffness and damping, 0..=1.

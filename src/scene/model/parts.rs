@@ -158,6 +158,30 @@ impl Shell {
     }
 }
 
+/// What the proxy of a ball goes along. Says nothing where the tool is no ball.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ProxyOn {
+    /// The object's distance field.
+    #[default]
+    Field,
+    /// Its triangles.
+    Mesh,
+}
+
+impl ProxyOn {
+    /// Names, as scene files and clients write them.
+    pub const NAMES: &str = "field, mesh";
+
+    /// The surface of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "field" => Some(Self::Field),
+            "mesh" => Some(Self::Mesh),
+            _ => None,
+        }
+    }
+}
+
 /// A new geometry.
 #[derive(Clone, Debug)]
 pub struct GeometrySpec {
@@ -203,6 +227,8 @@ pub struct ObjectSpec {
     pub method: Option<Method>,
     /// Which body is sampled.
     pub shell: Shell,
+    /// What the proxy of a ball goes along.
+    pub proxy: ProxyOn,
     /// True when a motion stream may move it.
     pub moving: bool,
 }
@@ -212,7 +238,7 @@ pub struct ObjectSpec {
 pub struct Object {
     /// Identity.
     pub meta: Meta,
-    /// New whenever geometry, scale, fineness, method or the sampled body change.
+    /// New whenever geometry, scale, fineness, method, the sampled body or what a proxy goes along change.
     pub incarnation: u32,
     /// Index of the servo's state for this object; kept while the object lives.
     pub slot: u16,
@@ -232,6 +258,8 @@ pub struct Object {
     pub method: Option<Method>,
     /// Which body is sampled.
     pub shell: Shell,
+    /// What the proxy of a ball goes along.
+    pub proxy: ProxyOn,
     /// Factor on stiffness and damping, 0..=1: objects fade in and out with it.
     pub gain: f64,
 }

@@ -36,6 +36,7 @@ fn object(geometry: Ref, material: Ref) -> ObjectSpec {
         params: None,
         method: None,
         shell: Shell::Auto,
+        proxy: ProxyOn::Field,
         moving: false,
     }
 }
