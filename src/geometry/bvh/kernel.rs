@@ -193,7 +193,7 @@ fn open_leaf(simd: impl Simd, bvh: &Bvh, p: [f32; 3], leaf: u32, best: &mut (f32
 
 /// The lane in `mask` (not empty) with the smallest value.
 #[inline(always)]
-pub(super) fn smallest(mut mask: u32, values: &F) -> usize {
+fn smallest(mut mask: u32, values: &F) -> usize {
     let mut best = (mask.trailing_zeros() as usize) & (LANES - 1);
     mask &= mask - 1;
     while mask != 0 {
@@ -208,22 +208,34 @@ pub(super) fn smallest(mut mask: u32, values: &F) -> usize {
 
 /// Square of a distance within which a triangle may in truth be nearer than `best` (local units).
 #[inline(always)]
-pub(super) fn widened(best: f64, margin: f64) -> f32 {
+fn widened(best: f64, margin: f64) -> f32 {
     let reach = (best + margin) * (1.0 + 1e-6);
     (reach * reach * (1.0 + 1e-6)) as f32
 }
 
+/// Shows `visit` the slots of all triangles that may in truth be within `reach` (m) of the place `local`, about the nearest first; it
+/// says how far to look from then on. `spend` is asked before each sixteen boxes or triangles and before each visit: true ends it,
+/// and the answer is false.
 #[inline(always)]
-fn exact_body(simd: impl Simd, bvh: &Bvh, p: &Point, local: [f64; 3], start: Closest) -> Closest {
+pub(super) fn visit_near(
+    simd: impl Simd,
+    bvh: &Bvh,
+    local: [f64; 3],
+    reach: f64,
+    mut spend: impl FnMut() -> bool,
+    mut visit: impl FnMut(u32) -> f64,
+) -> bool {
     let q = local.map(|x| x as f32);
     let size = (local[0] * local[0] + local[1] * local[1] + local[2] * local[2]).sqrt();
     let margin = MARGIN * (1.0 + size);
-    let mut best = start;
-    let mut bound = widened(best.distance / bvh.scale, margin);
+    let mut bound = widened(reach / bvh.scale, margin);
     let mut stack = Stack::new();
     while let Some((d, at)) = stack.pop() {
         if d >= bound {
             continue;
+        }
+        if spend() {
+            return false;
         }
         if at & LEAF != 0 {
             let leaf = at ^ LEAF;
@@ -238,13 +250,32 @@ fn exact_body(simd: impl Simd, bvh: &Bvh, p: &Point, local: [f64; 3], start: Clo
                 if d[lane] >= bound {
                     break;
                 }
-                best = nearer(best, bvh.measure(p, leaf * LANES as u32 + lane as u32));
-                bound = widened(best.distance / bvh.scale, margin);
+                if spend() {
+                    return false;
+                }
+                bound = widened(visit(leaf * LANES as u32 + lane as u32) / bvh.scale, margin);
             }
         } else if let Some(node) = bvh.nodes.get(at as usize) {
             stack.push(box_distances(simd, node, q), bound, node);
         }
     }
+    true
+}
+
+#[inline(always)]
+fn exact_body(simd: impl Simd, bvh: &Bvh, p: &Point, local: [f64; 3], start: Closest) -> Closest {
+    let mut best = start;
+    visit_near(
+        simd,
+        bvh,
+        local,
+        start.distance,
+        || false,
+        |slot| {
+            best = nearer(best, bvh.measure(p, slot));
+            best.distance
+        },
+    );
     best
 }
 

@@ -3,9 +3,9 @@
 //! Boxes and triangles are told apart in `f32`, with room for its rounding; what may be touched is measured in `f64`. The searches
 //! say what they do to a [`Spend`], which may end them. Real-time safe.
 
+use super::Bvh;
 use super::facet::Facet;
 use super::kernel::{self, MARGIN, Node, Stack, box_distances, triangle_distances};
-use super::{Bvh, NO_SLOT};
 use crate::geometry::lanes::{LANES, Lanes, dot, load, minus, splat};
 use crate::geometry::simd::{self, Simd, dispatch};
 use crate::geometry::wide::LEAF;
@@ -153,7 +153,7 @@ fn sweep_body(
 ) -> Swept {
     const STAY: Swept = Swept { part: 0.0, hit: None, cut: true };
     let Some(mut run) = Run::new(bvh, from, way, ball.radius + ball.skin) else { return STAY };
-    let (mut part, mut hit) = (1.0, NO_SLOT);
+    let (mut part, mut hit) = (1.0, None);
     let mut stack = Stack::new();
     while let Some((entry, at)) = stack.pop() {
         if entry >= run.limit {
@@ -164,7 +164,7 @@ fn sweep_body(
             let known = stack.least().min(entry);
             return match f64::from(known) < part {
                 true => Swept { part: f64::from(known) * (1.0 - 1e-6), hit: None, cut: true },
-                false => Swept { part, hit: Some(hit).filter(|h| *h != NO_SLOT), cut: hit == NO_SLOT },
+                false => Swept { part, hit, cut: hit.is_none() },
             };
         }
         if at & LEAF == 0 {
@@ -186,7 +186,7 @@ fn sweep_body(
                 return Swept { part: known * (1.0 - 1e-6), hit: None, cut: true };
             }
             if let Some(found) = touch(&facet, from, way, ball, part) {
-                (part, hit) = (found, slot);
+                (part, hit) = (found, Some(slot));
                 run.end(part);
             }
         }
@@ -194,7 +194,7 @@ fn sweep_body(
             break;
         }
     }
-    Swept { part, hit: Some(hit).filter(|h| *h != NO_SLOT), cut: false }
+    Swept { part, hit, cut: false }
 }
 
 #[inline(always)]
@@ -207,45 +207,10 @@ fn about_body(
     visit: &mut dyn FnMut(u32) -> f64,
 ) -> bool {
     let local = bvh.to_local(p);
-    let size = Vec3::from(local).norm();
-    if !(size < Run::FAR) {
+    if !(Vec3::from(local).norm() < Run::FAR) {
         return false;
     }
-    let margin = MARGIN * (1.0 + size);
-    let within = |reach: f64| kernel::widened(reach / bvh.scale, margin).min(f32::MAX);
-    let (q, mut bound) = (local.map(|x| x as f32), within(reach));
-    let mut stack = Stack::new();
-    while let Some((d, at)) = stack.pop() {
-        if d >= bound {
-            continue;
-        }
-        if spend.spend() {
-            return false;
-        }
-        if at & LEAF == 0 {
-            if let Some(node) = bvh.nodes.get(at as usize) {
-                stack.push(box_distances(simd, node, q), bound, node);
-            }
-            continue;
-        }
-        let leaf = at ^ LEAF;
-        let Some(data) = bvh.leaves.get(leaf as usize) else { continue };
-        let d = triangle_distances(simd, data, q);
-        let mut mask = d.below(bound) & data.used;
-        let d = d.store();
-        while mask != 0 {
-            let lane = kernel::smallest(mask, &d);
-            mask &= !(1 << lane);
-            if d[lane] >= bound {
-                break;
-            }
-            if spend.spend() {
-                return false;
-            }
-            bound = within(visit(leaf * LANES as u32 + lane as u32));
-        }
-    }
-    true
+    kernel::visit_near(simd, bvh, local, reach, || spend.spend(), visit)
 }
 
 impl Bvh {
