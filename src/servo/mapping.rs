@@ -18,8 +18,12 @@
     )
 )]
 
+use crate::geometry::pose::pose_is_finite;
 use crate::geometry::{Point, Pose, Twist, Vec3, Wrench};
 use nalgebra::{Matrix3, Matrix6, UnitQuaternion};
+
+/// Farthest that a moved view goes from the scene's origin, m.
+pub(super) const FARTHEST: f64 = 1000.0;
 
 /// The mapping and its clutch.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,9 +79,19 @@ impl Mapping {
         self.frame
     }
 
-    /// Moves the device's frame without telling the scene: a view is moved.
-    pub(super) fn look_from(&mut self, frame: &Pose) {
-        self.frame = *frame;
+    /// A view is moved: the device's frame goes, and the scene is told nothing, by a motion in its own axes at the device's size, for `dt` s.
+    /// False, and nothing moves, where that would go too far.
+    pub(super) fn carry(&mut self, rate: &Twist, dt: f64) -> bool {
+        let step = Pose::new(rate.linear * (self.scale * dt), rate.angular * dt);
+        let mut to = self.frame * step;
+        // Renewed at every step, so that rounding does not add up.
+        to.rotation.renormalize();
+        let (was, is) = (self.frame.translation.vector.norm(), to.translation.vector.norm());
+        let fits = pose_is_finite(&to) && (is <= FARTHEST || is <= was);
+        if fits {
+            self.frame = to;
+        }
+        fits
     }
 
     /// The device's frame is where the scene has it again. True when it was not: the tool jumps then.

@@ -22,13 +22,11 @@
 )]
 
 use super::adopt::Adopted;
-use super::mapping::Mapping;
 use super::query::Touch;
 use super::sense::Sensed;
 use super::tick::Servo;
 use crate::device::io::mailbox::Mailbox;
 use crate::device::{Device, Lifecycle};
-use crate::geometry::pose::pose_is_finite;
 use crate::geometry::{Pose, Twist, Vec3};
 use std::sync::Arc;
 
@@ -40,8 +38,6 @@ pub const STALE_NS: u64 = 50_000_000;
 pub const GAP: f64 = 0.002;
 /// The view comes no closer than what is left over this time lets it, s.
 const APPROACH: f64 = 0.05;
-/// Farthest that the view goes from the scene's origin, m.
-const FARTHEST: f64 = 1000.0;
 /// Button that puts the view back to where the scene has it: the second, "fit" on the devices that are meant.
 const RESET: u32 = 2;
 
@@ -135,17 +131,10 @@ impl Moved {
         self.room = Room { left: if still { 0.0 } else { touch.distance }, at: tool.translation.vector };
     }
 
-    /// The part of the motion asked for that there is room for. `radius` is that of the tool, scene m.
-    fn part(&self, rate: &Twist, mapping: &Mapping, radius: f64) -> f64 {
-        let scale = mapping.scale();
-        let fastest = swept(rate, scale, (self.room.at - mapping.frame().translation.vector).norm() + radius);
+    /// The part of the motion asked for that there is room for; it would move the tool's fastest point by `fastest` scene m/s.
+    fn part(&self, fastest: f64, scale: f64) -> f64 {
         ((self.room.left - GAP * scale) / (APPROACH * fastest)).clamp(0.0, 1.0)
     }
-}
-
-/// Speed of the fastest point within `reach` of the workspace's origin, scene m/s.
-fn swept(rate: &Twist, scale: f64, reach: f64) -> f64 {
-    rate.linear.norm() * scale + rate.angular.norm() * reach
 }
 
 impl Servo {
@@ -174,24 +163,24 @@ impl Servo {
             return;
         }
         let radius = self.end.snapshots.current().map_or(0.0, |s| s.tool.bound_radius);
+        let (origin, scale) = (self.mapping.frame(), self.mapping.scale());
+        let reach = (moved.room.at - origin.translation.vector).norm() + radius;
+        let fastest = asked.rate.linear.norm() * scale + asked.rate.angular.norm() * reach;
         let part = match self.arming.gain() > 0.0 {
             false => 1.0,
             // Of a new scene nothing is known yet.
             true if adopted.since.is_some() => 0.0,
-            true => moved.part(&asked.rate, &self.mapping, radius),
+            true => moved.part(fastest, scale),
         };
         let rate = Twist { linear: asked.rate.linear * part, angular: asked.rate.angular * part };
         if rate == Twist::ZERO {
             return;
         }
         let before = self.mapping.point(&sensed.pose);
-        let origin = self.mapping.frame();
         if !self.mapping.carry(&rate, dt) {
             return;
         }
-        let scale = self.mapping.scale();
-        let reach = (moved.room.at - origin.translation.vector).norm() + radius;
-        moved.speed = swept(&rate, scale, reach);
+        moved.speed = fastest * part;
         let turn = origin.rotation;
         moved.motion = Twist { linear: turn * (rate.linear * scale), angular: turn * rate.angular };
         let after = self.mapping.point(&sensed.pose);
@@ -202,24 +191,6 @@ impl Servo {
     pub(super) fn show_view(&self) {
         let Some(moved) = &self.moved else { return };
         self.end.counters.workspace.show(&self.mapping.frame(), &moved.motion);
-    }
-}
-
-impl Mapping {
-    /// Moves the workspace by a motion in its own axes at the device's size, for `dt` s. False, and nothing moves, where that would go
-    /// too far.
-    fn carry(&mut self, rate: &Twist, dt: f64) -> bool {
-        let frame = self.frame();
-        let step = Pose::new(rate.linear * (self.scale() * dt), rate.angular * dt);
-        let mut to = frame * step;
-        // Renewed at every step, so that rounding does not add up.
-        to.rotation.renormalize();
-        let (was, is) = (frame.translation.vector.norm(), to.translation.vector.norm());
-        let fits = pose_is_finite(&to) && (is <= FARTHEST || is <= was);
-        if fits {
-            self.look_from(&to);
-        }
-        fits
     }
 }
 
@@ -258,6 +229,7 @@ impl Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::servo::mapping::{FARTHEST, Mapping};
 
     fn rate(linear: [f64; 3], angular: [f64; 3]) -> Twist {
         Twist { linear: linear.into(), angular: angular.into() }
