@@ -40,11 +40,10 @@ impl Integrator {
         Self { pose: Pose::identity(), radius, last_ns: None }
     }
 
-    /// The pose at `time_ns`, with these deflections since the last call.
-    pub fn step(&mut self, deflections: &[i32; 6], time_ns: u64) -> Pose {
+    /// The pose at `time_ns`, with these [`speeds`] since the last call.
+    pub fn step(&mut self, speeds: &Twist, time_ns: u64) -> Pose {
         let last = self.last_ns.replace(time_ns).unwrap_or(time_ns);
         let dt = (time_ns.saturating_sub(last) as f64 * 1e-9).min(LONGEST);
-        let speeds = speeds(deflections);
         let mut position = self.pose.translation.vector + speeds.linear * dt;
         let far = position.norm();
         if far > self.radius {
@@ -67,13 +66,13 @@ mod tests {
     fn speeds_integrate_to_ways() {
         let mut way = Integrator::new(0.15);
         for k in 0..=400u64 {
-            way.step(&[175, 0, 0, 0, 0, 0], k * 1_000_000);
+            way.step(&speeds(&[175, 0, 0, 0, 0, 0]), k * 1_000_000);
         }
         let p = way.pose.translation.vector;
         assert!((p - Vec3::new(0.03, 0.0, 0.0)).norm() < 1e-9, "{p:?}");
         let mut turn = Integrator::new(0.15);
         for k in 0..=1000u64 {
-            turn.step(&[0, 0, 0, 0, 350, 0], k * 1_000_000);
+            turn.step(&speeds(&[0, 0, 0, 0, 350, 0]), k * 1_000_000);
         }
         assert!((turn.pose.rotation.scaled_axis() - Vec3::new(0.0, 0.0, 1.5)).norm() < 1e-9);
     }
@@ -81,24 +80,24 @@ mod tests {
     #[test]
     fn down_is_down_and_the_dead_zone_is_dead() {
         let mut i = Integrator::new(0.15);
-        i.step(&[0; 6], 0);
-        assert!(i.step(&[0, 0, 100, 0, 0, 0], 100_000_000).translation.vector.y < 0.0);
+        i.step(&speeds(&[0; 6]), 0);
+        assert!(i.step(&speeds(&[0, 0, 100, 0, 0, 0]), 100_000_000).translation.vector.y < 0.0);
         let mut i = Integrator::new(0.15);
-        i.step(&[0; 6], 0);
-        assert_eq!(i.step(&[10, -10, 10, 10, -10, 10], 100_000_000), Pose::identity());
+        i.step(&speeds(&[0; 6]), 0);
+        assert_eq!(i.step(&speeds(&[10, -10, 10, 10, -10, 10]), 100_000_000), Pose::identity());
     }
 
     #[test]
     fn it_stays_in_its_ball_and_jumps_over_no_gap() {
         let mut i = Integrator::new(0.05);
         for k in 0..5000u64 {
-            let p = i.step(&[500, 500, -500, 500, 500, 500], k * 1_000_000);
+            let p = i.step(&speeds(&[500, 500, -500, 500, 500, 500]), k * 1_000_000);
             assert!(p.translation.vector.norm() <= 0.05 + 1e-12);
             assert!((p.rotation.norm() - 1.0).abs() < 1e-12);
         }
         let mut i = Integrator::new(1.0);
-        i.step(&[0; 6], 0);
-        let p = i.step(&[350, 0, 0, 0, 0, 0], 3_600_000_000_000);
+        i.step(&speeds(&[0; 6]), 0);
+        let p = i.step(&speeds(&[350, 0, 0, 0, 0, 0]), 3_600_000_000_000);
         assert!(p.translation.vector.x <= SPEED * 0.1 + 1e-12);
     }
 }

@@ -95,8 +95,8 @@ impl Front {
     /// Pose and joints of a reading; `None` where the joints make no pose.
     fn measure(&mut self, counts: &[i32; 6], time_ns: u64) -> Option<(Pose, [f64; 6])> {
         if let Kinematics::Ideal = self.profile.kinematics {
-            let pose = self.integrator.step(counts, time_ns);
             self.rate = integrator::speeds(counts);
+            let pose = self.integrator.step(&self.rate, time_ns);
             let (p, r) = (pose.translation.vector, pose.rotation.scaled_axis());
             return Some((pose, [p.x, p.y, p.z, r.x, r.y, r.z]));
         }
