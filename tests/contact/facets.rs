@@ -3,10 +3,9 @@
 //! Distances are measured here anew, over all triangles, by the regions about a triangle's corners, edges and face (Ericson,
 //! Real-Time Collision Detection, 2005, section 5.1.5).
 
-use super::proxy::{Over, Way, built, keyed, meshes};
+use super::proxy::{Hand, Over, Way, built, keyed, meshes};
 use super::*;
 use hapticd::contact::ist::Solid;
-use rand::{RngExt, SeedableRng};
 
 /// What the proxy rests outside of a surface in a mesh of this half size, m: a ten-millionth.
 fn skin(half: f64) -> f64 {
@@ -103,39 +102,24 @@ impl Truth {
     }
 }
 
-/// Pushes a ball from outside at a body, in any direction, through and along it, and asks after every tick where its proxy is.
-/// Returns how many ticks touched.
+/// Pushes a ball at a body and asks after every tick where its proxy is. Returns how many ticks touched.
 fn push(name: &str, mesh: &TriMesh, closed: bool, pushes: u32, seed: u64) -> u32 {
     let (truth, object) = (Truth::new(mesh), solid(mesh));
     // As often as its cost allows: who is inside stays there.
     let seldom = 64.max(mesh.triangles.len() as u32 / 16);
     let (low, high) = mesh.bounds().expect("not empty");
-    let size = (high - low).norm();
-    let middle = (low + high.coords) * 0.5;
-    let mut rng = rand::rngs::SmallRng::seed_from_u64(seed);
-    let mut random = move || {
-        let mut one = || rng.random_range(-1.0..1.0);
-        Vec3::new(one(), one(), one())
-    };
+    let mut hand = Hand::new(mesh, seed);
+    let size = hand.size;
     let (mut touched, mut work, mut nearest) = (0, Vec::new(), f64::INFINITY);
     let rubber = Friction { statics: 0.6, dynamic: 0.4, stribeck: 0.0, viscous: 0.0 };
     for (radius, friction) in
         [(0.0, Friction::NONE), (0.0, rubber), (0.01 * size, Friction::NONE), (0.03 * size, rubber)]
     {
         let mut way = Way::new(radius, object.clone(), friction);
-        let mut x = middle.coords + random().normalize() * (0.6 * size + radius);
-        way.to(x);
-        let mut aim = x;
+        way.to(hand.start(radius));
         for k in 0..pushes / 4 {
-            // A new aim now and then: into the body, or about it.
-            if k % 25 == 0 {
-                aim = middle.coords + random() * 0.5 * size;
-            }
             // From a thousandth of the size to a quarter of it.
-            let most = 0.016 * size * 16f64.powf(random().x);
-            let step = aim - x;
-            x += step * (most / step.norm().max(most)) + random() * 0.2 * most.min(0.01 * size);
-            let contact = way.to(x);
+            let contact = way.to(hand.go(0.016 * size, 16.0, 0.01 * size));
             touched += u32::from(contact.touching);
             work.push(contact.work);
             let at = way.proxy.rest().expect("is known");

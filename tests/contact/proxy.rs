@@ -61,36 +61,66 @@ pub fn built(mesh: &TriMesh, cells: u32) -> Arc<Field> {
     Arc::new(built.0)
 }
 
-/// Pushes a ball from outside at a body, in any direction, through and along it, and asks after every tick where its proxy is.
-/// Returns how many ticks touched.
+/// A hand that pushes at a body from outside, in any direction, through and along it.
+pub struct Hand {
+    rng: rand::rngs::SmallRng,
+    middle: Vec3,
+    /// Of the body, from corner to corner of its box, m.
+    pub size: f64,
+    aim: Vec3,
+    x: Vec3,
+    ticks: u32,
+}
+
+impl Hand {
+    pub fn new(mesh: &TriMesh, seed: u64) -> Self {
+        let (low, high) = mesh.bounds().expect("not empty");
+        let middle = (low.coords + high.coords) * 0.5;
+        let rng = rand::rngs::SmallRng::seed_from_u64(seed);
+        Self { rng, middle, size: (high - low).norm(), aim: middle, x: middle, ticks: 0 }
+    }
+
+    fn random(&mut self) -> Vec3 {
+        let mut one = || self.rng.random_range(-1.0..1.0);
+        Vec3::new(one(), one(), one())
+    }
+
+    /// Somewhere outside, with a ball of that radius.
+    pub fn start(&mut self, radius: f64) -> Vec3 {
+        self.x = self.middle + self.random().normalize() * (0.6 * self.size + radius);
+        (self.aim, self.ticks) = (self.x, 0);
+        self.x
+    }
+
+    /// A tick's way on: about `step` m, up to `spread` times less or more, and beside it by a fifth of that, of `tremor` m at most.
+    pub fn go(&mut self, step: f64, spread: f64, tremor: f64) -> Vec3 {
+        // A new aim now and then: into the body, or about it.
+        if self.ticks.is_multiple_of(25) {
+            self.aim = self.middle + self.random() * 0.5 * self.size;
+        }
+        self.ticks += 1;
+        let most = step * spread.powf(self.random().x);
+        let way = self.aim - self.x;
+        let beside = self.random() * 0.2 * most.min(tremor);
+        self.x += way * (most / way.norm().max(most)) + beside;
+        self.x
+    }
+}
+
+/// Pushes a ball at a body and asks after every tick where its proxy is. Returns how many ticks touched.
 fn push(name: &str, mesh: &TriMesh, field: &Arc<Field>, pushes: u32, seed: u64) -> u32 {
     let (bvh, winding) = (Bvh::build(mesh), Winding::build(mesh));
-    let (low, high) = mesh.bounds().expect("not empty");
-    let size = (high - low).norm();
-    let mut rng = rand::rngs::SmallRng::seed_from_u64(seed);
-    let mut random = move || {
-        let mut one = || rng.random_range(-1.0..1.0);
-        Vec3::new(one(), one(), one())
-    };
+    let mut hand = Hand::new(mesh, seed);
+    let size = hand.size;
     let (mut touched, mut exact, mut deepest) = (0, 0, f64::MIN);
     let smooth = Friction::NONE;
     let rubber = Friction { statics: 0.6, dynamic: 0.4, stribeck: 0.0, viscous: 0.0 };
     for (radius, friction) in [(0.0, smooth), (0.0, rubber), (0.01 * size, smooth), (0.01 * size, rubber)] {
         let mut way = Way::new(radius, ObjectShape::Field(field.clone()), friction);
-        let middle = (low + high.coords) * 0.5;
-        let mut x = middle.coords + random().normalize() * (0.6 * size + radius);
-        way.to(x);
-        let mut aim = x;
+        way.to(hand.start(radius));
         for k in 0..pushes / 4 {
-            // A new aim now and then: into the body, or about it.
-            if k % 25 == 0 {
-                aim = middle.coords + random() * 0.5 * size;
-            }
             // From a step within a cell to one of several.
-            let most = 0.002 * size * 4f64.powf(random().x);
-            let step = aim - x;
-            x += step * (most / step.norm().max(most)) + random() * 0.2 * most;
-            let contact = way.to(x);
+            let contact = way.to(hand.go(0.002 * size, 4.0, f64::INFINITY));
             touched += u32::from(contact.touching);
             let Some(at) = way.proxy.rest() else { continue };
             let depth = match field.covers(&at) {
