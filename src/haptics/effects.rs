@@ -51,6 +51,11 @@ impl Push {
         damping: Matrix3::new(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
     };
 
+    /// It pulls to a place: another pose of the tool is another force. Real-time safe.
+    pub fn holds(&self) -> bool {
+        self.stiffness != Self::NONE.stiffness
+    }
+
     fn add(&mut self, other: &Self, gain: f64) {
         self.force += other.force * gain;
         self.stiffness += other.stiffness * gain;

@@ -101,6 +101,8 @@ pub struct Touch {
     pub touched: u16,
     /// Something pushes, or is touched.
     pub felt: bool,
+    /// Something is felt that has a place in the scene: a contact, or an effect with stiffness.
+    pub placed: bool,
     /// Every query was complete.
     pub complete: bool,
     /// The deadline ended a query.
@@ -129,6 +131,7 @@ impl Touch {
         queried: 0,
         touched: 0,
         felt: false,
+        placed: false,
         complete: true,
         deadline_hit: false,
         stopped: false,
@@ -426,7 +429,7 @@ impl Queries {
                 sum.carried += coupling::times(&stiffness, &motion);
                 sum.carried += coupling::times(&(sliding * gain), &relative);
             }
-            sum.felt = true;
+            (sum.felt, sum.placed) = (true, true);
             sum.stopped |= played.stream == Stream::Stopped;
         }
         if c.touching {

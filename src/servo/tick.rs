@@ -235,6 +235,7 @@ impl Servo {
             let pace = Pace { dt, fade, release: config.ramp_down, tau, scale };
             let (x, v) = (&tool.pose.translation.vector, &tool.twist.linear);
             let push = self.effects.step(&snapshot.effects, x, v, &pace);
+            touch.placed |= push.holds();
             // A virtual tool feels both; a device directly feels each within what it bears.
             if self.coupled.dynamic() {
                 touch.pushed(&push);

@@ -4,8 +4,8 @@
 //! device's workspace and at its size; the moved device's servo integrates it. What is old, or not there, moves nothing.
 //!
 //! **A moved view pushes nobody.** To the hand it is a motion of the scene that it did not make. So while the device gives force
-//! the view stands still wherever the tool is touched, or nearly so, and wherever nobody knows; elsewhere it comes no
-//! closer to anything in a tick than a small part of the way that is left. A virtual tool is carried along, so that its spring
+//! the view stands still wherever the tool is touched, or nearly so, or held by an effect (a spring, a magnet), and wherever nobody
+//! knows; elsewhere it comes no closer to anything in a tick than a small part of the way that is left. A virtual tool is carried along, so that its spring
 //! does not stretch; and the speed of the view is none of the tool's, so that nothing viscous drags.
 
 #![cfg_attr(
@@ -127,7 +127,7 @@ impl Moved {
 
     /// What a tick's contacts leave to the next tick's view.
     pub(super) fn left(&mut self, touch: &Touch, tool: &Pose) {
-        let still = touch.felt || touch.touched > 0 || touch.stopped || !touch.complete;
+        let still = touch.placed || touch.touched > 0 || touch.stopped || !touch.complete;
         self.room = Room { left: if still { 0.0 } else { touch.distance }, at: tool.translation.vector };
     }
 

@@ -4,6 +4,7 @@ use crate::device::Puppet;
 use crate::spheres;
 use crate::world::{Bench, cube_tool, floor, norm, object, scene, sphere_tool};
 use hapticd::contact::ObjectShape;
+use hapticd::contact::effect::{Effect, EffectKind, SceneEffect};
 use hapticd::device::driver;
 use hapticd::device::emulated::Stepped;
 use hapticd::device::emulated::bus::{Bus, Plugged};
@@ -418,4 +419,79 @@ fn a_button_puts_the_view_back_without_a_kick() {
     desk.deflect([0, 0, -FULL, 0, 0, 0]);
     desk.steps(100);
     assert!(desk.workspace().translation.vector.y > place.translation.vector.y + 0.01);
+}
+
+fn effect(kind: EffectKind, strength: f64, vector: Vec3) -> SceneEffect {
+    SceneEffect { id: 5, effect: Effect { kind, strength, vector, range: 0.03, max_force: 2.0 }, gain: 1.0 }
+}
+
+fn publish(desk: &mut Desk, generation: u64, effects: &[SceneEffect]) {
+    let snapshot = scene(generation, &sphere_tool(0.005), vec![]).with_effects(effects.into());
+    desk.bench.publish(Box::new(snapshot));
+}
+
+/// With either law: an effect that pulls to a place holds the view, so that the hand is not dragged from there; what is the same
+/// everywhere, a constant force or viscosity, lets it go, and stays what it was.
+#[test]
+fn an_effect_holds_the_view_where_it_holds_the_tool() {
+    let at = Vec3::new(0.01, 0.02, 0.03);
+    let near = at + Vec3::new(0.0, 0.01, 0.0);
+    let cases = [
+        // Below and beyond its maximum.
+        (effect(EffectKind::Spring, 100.0, near), true),
+        (effect(EffectKind::Spring, 900.0, near), true),
+        (effect(EffectKind::Magnet, 1.5, near), true),
+        (effect(EffectKind::Constant, 0.0, Vec3::new(0.0, -1.5, 0.0)), false),
+        (effect(EffectKind::Viscosity, 5.0, Vec3::zeros()), false),
+    ];
+    for (effect, holds) in cases {
+        for config in [direct(), dynamic()] {
+            let what = format!("{:?} {:?}", effect.effect.kind, config.coupling.law);
+            let mut desk = Desk::new(at, config, true);
+            publish(&mut desk, 1, &[effect]);
+            desk.arm();
+            desk.steps(600);
+            let (from, felt) = (desk.workspace(), desk.puppet.get().command.force);
+            assert_eq!(felt.norm() > 0.3, effect.effect.kind != EffectKind::Viscosity, "{what}: {felt:?}");
+            desk.deflect([FULL, 0, 0, 0, 0, 0]);
+            for k in 0..300 {
+                desk.step();
+                let now = desk.puppet.get().command.force;
+                assert!((now - felt).norm() < 1e-3, "{what} tick {k}: {now:?} was {felt:?}");
+            }
+            let went = (desk.workspace().translation.vector - from.translation.vector).norm();
+            match holds {
+                true => assert_eq!(desk.workspace(), from, "{what}"),
+                // A few ticks pass until the mouse's report is there.
+                false => assert!((went - SPEED * 0.3).abs() < SPEED * 0.03, "{what}: {went}"),
+            }
+            // Without it the view goes on.
+            publish(&mut desk, 2, &[]);
+            desk.steps(100);
+            let from = desk.workspace();
+            desk.steps(200);
+            let went = (desk.workspace().translation.vector - from.translation.vector).norm();
+            assert!((went - SPEED * 0.2).abs() < 1e-9, "{what}, deleted: {went}");
+        }
+    }
+}
+
+/// A magnet far away: the view comes to its edge, where it does not pull yet.
+#[test]
+fn a_view_stops_at_the_edge_of_a_magnet() {
+    for config in [direct(), dynamic()] {
+        let law = config.coupling.law;
+        let mut desk = Desk::new(Vec3::zeros(), config, false);
+        let magnet = Vec3::new(0.06, 0.0, 0.0);
+        publish(&mut desk, 1, &[effect(EffectKind::Magnet, 1.5, magnet)]);
+        desk.arm();
+        desk.deflect([FULL, 0, 0, 0, 0, 0]);
+        for _ in 0..600 {
+            desk.step();
+            assert!(desk.command() < 0.01, "{law:?}: {} N", desk.command());
+        }
+        // Its range is 3 cm; a tick's way is 0.15 mm.
+        let away = (magnet - position(&desk.bench.last)).norm();
+        assert!((0.0295..=0.03).contains(&away), "{law:?}: {away}");
+    }
 }
