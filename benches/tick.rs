@@ -303,6 +303,7 @@ fn main() {
             (Law::Direct, EnergyGuard::Certified),
             (Law::Dynamic, EnergyGuard::Off),
             (Law::Dynamic, EnergyGuard::Certified),
+            (Law::Static, EnergyGuard::Off),
         ] {
             let name = format!("{device} in contact, {law:?}, energy {energy:?}");
             show(&name, "2 us more than Direct, Off", in_contact(device, law, energy));

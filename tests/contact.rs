@@ -15,6 +15,8 @@ mod kept;
 mod law;
 #[path = "contact/manifold.rs"]
 mod manifold;
+#[path = "contact/near.rs"]
+mod near;
 #[path = "contact/patch.rs"]
 mod patch;
 #[path = "contact/proxy.rs"]

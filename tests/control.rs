@@ -306,6 +306,37 @@ fn transactions_are_all_or_nothing() {
     assert_eq!(refused(c.call("transaction", json!({"edits": []}))), codes::INVALID_PARAMS);
 }
 
+/// What a device does not render as stiff as it is asked is told in the answer: by the profile, and by the preset.
+#[test]
+fn a_material_above_the_ceiling_is_told_in_the_answer() {
+    let profile = hapticd::device::registry::Registry::builtin().profile("ideal-6dof").expect("shipped");
+    for (config, part) in [("", 1.0), ("[coupling]\npreset = 'soft'\n", 1.0 / 3.0)] {
+        let d = Daemon::start(config);
+        let mut c = d.client("editor");
+        let most = profile.max_stiffness * part;
+        let counted = wait_for("the servo's first tick", || {
+            c.call("status", json!({})).ok()?["counters"]["stiffness_ceiling_n_m"].as_f64()
+        });
+        assert!((counted - most).abs() <= 0.5, "{counted} {most}");
+        let set = |c: &mut Client, stiffness: f64| {
+            let done =
+                c.call("material.set", json!({"name": "steel", "stiffness": stiffness})).expect("commits");
+            done["notes"].as_array().map_or_else(Vec::new, Clone::clone)
+        };
+        assert!(set(&mut c, 0.99 * most).is_empty());
+        let notes = set(&mut c, 1.01 * most);
+        let text = notes[0].as_str().expect("text");
+        assert!(notes.len() == 1 && text.contains("'steel'"), "{notes:?}");
+        assert!(text.contains(&format!("{most:.0} N/m")), "{text}");
+        // Whoever gives it to an object is told as well; who sets something else is not.
+        add_cube(&mut c, d.dir.path(), "cube", &json!({}));
+        let done = c.call("object.update", json!({"object": "cube", "material": "steel"})).expect("commits");
+        assert_eq!(done["notes"].as_array().map(Vec::len), Some(1), "{done}");
+        let other = c.call("material.set", json!({"name": "felt", "stiffness": 10.0})).expect("commits");
+        assert!(other["notes"].is_null(), "{other}");
+    }
+}
+
 #[test]
 fn edits_of_a_connection_are_carried_out_in_order() {
     let d = Daemon::start("");

@@ -3,6 +3,8 @@
 
 #[path = "servo/attached.rs"]
 mod attached;
+#[path = "servo/braking.rs"]
+mod braking;
 #[path = "servo/coupled.rs"]
 mod coupled;
 #[path = "servo/crash.rs"]
@@ -37,6 +39,8 @@ mod lists;
 mod many;
 #[path = "servo/matrix.rs"]
 mod matrix;
+#[path = "servo/ramp.rs"]
+mod ramp;
 #[path = "servo/ripple.rs"]
 mod ripple;
 #[path = "servo/several.rs"]

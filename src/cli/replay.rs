@@ -1,13 +1,13 @@
 //! From a recording to what the device `replay` plays.
 //!
 //! A recording holds the tool in the scene. The device is put where the scene's mapping takes it to just that: the tool retraces its
-//! path whatever clutch and centre were when it was recorded. With the dynamic law the tool recorded is a virtual one that the contact
+//! path whatever clutch and centre were when it was recorded. With the dynamic and the static law the tool recorded is a virtual one that the contact
 //! held back: where the device was is not known, and pressing would play back as resting. Such a recording is refused.
 
 use super::out;
 use crate::device::replay::{Moment, Track};
 use crate::geometry::Pose;
-use crate::recording::{DYNAMIC, Recording};
+use crate::recording::{Recording, VIRTUAL};
 use crate::scene::model::Scene;
 use crate::servo::mapping::Mapping;
 use crate::servo::record::{FLAG_HELD_SAMPLE, TickRecord};
@@ -19,13 +19,14 @@ use std::sync::Arc;
 /// Reads a recording for a scene whose tool shall move as it did. What is missing of a file that was cut off is said to the user.
 ///
 /// # Errors
-/// A file that is no recording, was made with the dynamic law, or holds nothing that can be played back; each error names the file.
+/// A file that is no recording, was made with a virtual tool, or holds nothing that can be played back; each error names the file.
 pub fn track(path: &Path, scene: &Scene) -> anyhow::Result<Arc<Track>> {
     let mut recording = Recording::open(path)?;
     let device = recording.header().device.clone();
-    if recording.header().coupling == DYNAMIC {
+    let law = recording.header().coupling.clone();
+    if VIRTUAL.contains(&law.as_str()) {
         bail!(
-            "{}: made with law = \"dynamic\": it holds the virtual tool's path, not the device's, so the forces would come out \
+            "{}: made with law = \"{law}\": it holds the virtual tool's path, not the device's, so the forces would come out \
              wrong; `plot` reads it, `replay` plays recordings made with law = \"direct\"",
             path.display()
         );
@@ -95,7 +96,7 @@ mod tests {
     fn the_path_of_a_virtual_tool_is_no_device_s() {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("virtual.mcap");
-        for (law, plays) in [("direct", true), ("", true), (DYNAMIC, false)] {
+        for (law, plays) in [("direct", true), ("", true), ("dynamic", false), ("static", false)] {
             let header =
                 Header { coupling: law.into(), ..Header::new("ideal-6dof", "live", ClockKind::Virtual) };
             let mut recorder = Recorder::create(&path, &header).expect("creates");
@@ -106,7 +107,7 @@ mod tests {
                 Err(e) => {
                     let text = format!("{e:#}");
                     assert!(!plays && text.starts_with(&path.display().to_string()), "{law}: {text}");
-                    assert!(text.contains("law = \"dynamic\""), "{text}");
+                    assert!(text.contains(&format!("law = \"{law}\"")), "{text}");
                 }
             }
         }

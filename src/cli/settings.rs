@@ -25,6 +25,7 @@ pub fn servo(config: &Config) -> ServoConfig {
             law: match config.coupling.law {
                 Law::Direct => coupling::Law::Direct,
                 Law::Dynamic => coupling::Law::Dynamic,
+                Law::Static => coupling::Law::Static,
             },
             preset: match config.coupling.preset {
                 Preset::Soft => coupling::Preset::Soft,
@@ -32,6 +33,7 @@ pub fn servo(config: &Config) -> ServoConfig {
                 Preset::Crisp => coupling::Preset::Crisp,
             },
             mass: config.coupling.tool_mass_kg,
+            braking: config.coupling.braking_mm * 1e-3,
         },
         energy: match l.energy {
             Energy::Off => EnergyGuard::Off,

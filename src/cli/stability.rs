@@ -68,8 +68,37 @@ struct Report {
     controller: Felt,
     /// N/m, or null for a device that is not certifiable.
     covered: Option<f64>,
-    /// Share of the felt stiffness that the energy bound keeps.
-    kept: f64,
+    /// What the guards keep of the stiffness; null where nothing could be pressed.
+    kept: Option<Kept>,
+}
+
+/// The least share that a guard keeps: of the stiffness that is stable in a relaxed hand, at each damping, and of what such a hand feels
+/// of the wall.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Kept {
+    controller: f64,
+    /// Null where nothing is certified: the bound then does nothing.
+    certified: Option<f64>,
+    /// The strictest that keeps [`KEPT`].
+    strictest: &'static str,
+}
+
+impl Kept {
+    fn of(width: &[Limit], [observe, controller, certified]: [&Felt; 3]) -> Self {
+        let least = |guarded: &Felt, of: fn(&Limit) -> Option<f64>| {
+            let felt = guarded.stiffness / observe.stiffness;
+            width.iter().filter_map(|l| Some(of(l)? / l.normal)).fold(felt, f64::min)
+        };
+        let bounded = width.iter().any(|l| l.certified.is_some());
+        let certified = bounded.then(|| least(certified, |l| l.certified));
+        let controller = least(controller, |l| Some(l.controller));
+        let strictest = match certified {
+            Some(kept) if kept >= KEPT => "certified",
+            _ if controller >= KEPT => "controller",
+            _ => "observe",
+        };
+        Self { controller, certified, strictest }
+    }
 }
 
 /// Runs `hapticd stability`.
@@ -113,18 +142,22 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn measured(profile: &Profile) -> anyhow::Result<Report> {
     let asked = profile.max_stiffness;
-    let observe = measure::felt(profile, EnergyGuard::Observe, asked)?;
-    let certified = measure::felt(profile, EnergyGuard::Certified, asked)?;
+    let felt = |guard| measure::felt(profile, guard, asked);
+    let [observe, controller, certified] =
+        [felt(EnergyGuard::Observe)?, felt(EnergyGuard::Controller)?, felt(EnergyGuard::Certified)?];
+    // Motors that do not carry the mechanism press nothing: whatever the stiffness, it would lie there at rest.
+    let presses = observe.stiffness > 0.0;
+    let width = if presses { measure::width(profile)? } else { vec![] };
     Ok(Report {
         name: profile.name.clone(),
         delay: profile.transport.read_delay + profile.transport.write_delay,
         asked,
-        width: measure::width(profile)?,
+        kept: presses.then(|| Kept::of(&width, [&observe, &controller, &certified])),
+        width,
         observe,
         certified,
-        controller: measure::felt(profile, EnergyGuard::Controller, asked)?,
+        controller,
         covered: profile.covered(1e-3).map(|c: Covered| c.stiffness),
-        kept: certified.stiffness / observe.stiffness.max(1e-9),
     })
 }
 
@@ -153,7 +186,8 @@ fn theory() -> anyhow::Result<Vec<Row>> {
             profile.transport.write_delay = delay;
             // Forty periods: within one percent of the limit an oscillation grows by a few percent in that time.
             let window = |k: f64| ((250e3 / (k / mass).sqrt()) as usize).max(1500);
-            let found = measure::stable(&Arc::new(profile), Hand::NONE, damping, window, 0.0)?;
+            let found =
+                measure::stable(&Arc::new(profile), (Hand::NONE, EnergyGuard::Off), damping, window, 0.0)?;
             rows.push(Row { mass, friction, damping, delay, exact, found });
         }
     }
@@ -178,9 +212,18 @@ fn rows_text(rows: &[Row]) -> String {
 
 fn text(r: &Report) -> String {
     let mut text = format!("{} ({} samples of delay)\n\n", r.name, r.delay);
-    text += "| damping N·s/m | stable without a hand N/m | in a relaxed hand N/m |\n|-|-|-|\n";
+    let Some(kept) = &r.kept else {
+        text += "The motors do not carry the mechanism's own weight where the walls are: it lies in them, and nothing can be measured.\n";
+        return text;
+    };
+    text += "| damping N·s/m | stable without a hand N/m | in a relaxed hand | with controller | with certified |\n|-|-|-|-|-|\n";
     for l in &r.width {
-        let _ = writeln!(text, "| {:.2} | {:.0} | {:.0} |", l.damping, l.nobody, l.normal);
+        let certified = l.certified.map_or_else(|| "-".into(), |k| format!("{k:.0}"));
+        let _ = writeln!(
+            text,
+            "| {:.2} | {:.0} | {:.0} | {:.0} | {certified} |",
+            l.damping, l.nobody, l.normal, l.controller
+        );
     }
     let _ = writeln!(
         text,
@@ -194,16 +237,19 @@ fn text(r: &Report) -> String {
         let (k, n, e, peak, depth) = (f.stiffness, f.force, f.restitution, f.peak, 1e3 * f.depth);
         let _ = writeln!(text, "| {name} | {k:.0} | {n:.2} | {rests} | {e:.3} | {peak:.2} | {depth:.2} |");
     }
-    let _ = match r.covered {
-        None => {
-            writeln!(text, "\nNot certifiable: the profile certifies no friction, so nothing is bounded.")
-        }
-        Some(k) => writeln!(
+    let _ = match (r.covered, kept.certified) {
+        (Some(k), Some(part)) => writeln!(
             text,
-            "\nCertified friction covers {k:.0} N/m; the bound keeps {:.0} % of what is felt: {}.",
-            100.0 * r.kept,
-            if r.kept >= KEPT { "it costs nothing here" } else { "too little for a default" }
+            "\nCertified friction covers {k:.0} N/m: that bound keeps {:.0} % of the stiffness, the controller {:.0} %.",
+            100.0 * part,
+            100.0 * kept.controller
+        ),
+        _ => writeln!(
+            text,
+            "\nNot certifiable: the profile certifies no friction, so nothing is bounded. The controller keeps {:.0} % of the stiffness.",
+            100.0 * kept.controller
         ),
     };
+    let _ = writeln!(text, "The strictest guard that keeps {:.0} %: {}.", 100.0 * KEPT, kept.strictest);
     text
 }

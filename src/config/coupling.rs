@@ -9,8 +9,10 @@ pub struct Coupling {
     pub law: Law,
     /// How it is to feel.
     pub preset: Preset,
-    /// Mass of the virtual tool, kg.
+    /// Mass of the dynamic law's virtual tool, kg.
     pub tool_mass_kg: f64,
+    /// Thickness of the layer before a surface in which the tool is braked, mm at the hand; 0: none.
+    pub braking_mm: f64,
 }
 
 /// How device and tool hang together.
@@ -21,6 +23,8 @@ pub enum Law {
     Direct,
     /// A virtual tool with a mass, on a spring.
     Dynamic,
+    /// A virtual tool without mass, on a spring.
+    Static,
 }
 
 impl Law {
@@ -29,6 +33,7 @@ impl Law {
         match self {
             Self::Direct => "direct",
             Self::Dynamic => "dynamic",
+            Self::Static => "static",
         }
     }
 }
@@ -47,7 +52,7 @@ pub enum Preset {
 
 impl Default for Coupling {
     fn default() -> Self {
-        Self { law: Law::default(), preset: Preset::default(), tool_mass_kg: 0.012 }
+        Self { law: Law::default(), preset: Preset::default(), tool_mass_kg: 0.012, braking_mm: 0.0 }
     }
 }
 
@@ -56,8 +61,11 @@ impl Coupling {
         let law = match t.opt::<String>("law")?.as_deref() {
             None | Some("direct") => Law::Direct,
             Some("dynamic") => Law::Dynamic,
+            Some("static") => Law::Static,
             Some(word) => {
-                return Err(t.error("law", format!("'{word}' is neither \"direct\" nor \"dynamic\"")));
+                return Err(
+                    t.error("law", format!("'{word}' is neither \"direct\", \"dynamic\" nor \"static\""))
+                );
             }
         };
         let preset = match t.opt::<String>("preset")?.as_deref() {
@@ -71,6 +79,11 @@ impl Coupling {
             }
         };
         let d = Self::default();
-        Ok(Self { law, preset, tool_mass_kg: t.within("tool_mass_kg", d.tool_mass_kg, 0.012..=1.0)? })
+        Ok(Self {
+            law,
+            preset,
+            tool_mass_kg: t.within("tool_mass_kg", d.tool_mass_kg, 0.012..=1.0)?,
+            braking_mm: t.within("braking_mm", d.braking_mm, 0.0..=20.0)?,
+        })
     }
 }

@@ -6,6 +6,7 @@
 pub mod effect;
 pub mod ist;
 pub mod kept;
+pub mod near;
 pub mod patch;
 pub mod roles;
 pub mod share;

@@ -4,6 +4,7 @@
 //! only, and only from the bridge's thread.
 
 pub mod bridge;
+mod ceiling;
 pub mod client;
 pub mod cpu;
 pub mod ipc;

@@ -218,6 +218,9 @@ impl Server {
                 put("loop_delay_us", delay_ns / 1000);
                 put("stiffness_left_percent", (part * 100.0).round() as u64);
             }
+            if let Some(stiffest) = s.stiffest() {
+                put("stiffness_ceiling_n_m", stiffest.round() as u64);
+            }
             for (name, n) in s.io() {
                 put(name, n);
             }

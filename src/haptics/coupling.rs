@@ -1,6 +1,7 @@
 //! Coupling between device and tool. **Direct**: the tool is where the device is, the contact's spring-damper wrench goes
 //! straight to the device with the damping that a sampled spring needs, and one continuous factor keeps stiffness and
-//! damping below what the device renders stably. **Dynamic** ([`dynamic`]): a virtual tool with a mass lies between.
+//! damping below what the device renders stably. **Dynamic** and **static** ([`dynamic`]): a virtual tool lies between, with a mass or
+//! without one.
 //!
 //! Real-time safe, pure.
 
@@ -29,6 +30,8 @@ pub enum Law {
     Direct,
     /// A virtual tool with a mass, on a spring.
     Dynamic,
+    /// A virtual tool without mass, on a spring: always where spring and contact are in balance.
+    Static,
 }
 
 /// How it is to feel, in terms of what the device renders stably.
@@ -60,14 +63,27 @@ pub struct Coupling {
     pub law: Law,
     /// How it is to feel.
     pub preset: Preset,
-    /// Mass of the virtual tool, kg.
+    /// Mass of the dynamic law's virtual tool, kg.
     pub mass: f64,
+    /// Thickness at the hand of the layer before a surface in which the tool is braked ([`super::braking`]), m; 0: none.
+    pub braking: f64,
+}
+
+impl Coupling {
+    /// Mass of the virtual tool, kg; `None` where there is no such tool. Real-time safe.
+    pub fn virtual_mass(&self) -> Option<f64> {
+        match self.law {
+            Law::Direct => None,
+            Law::Dynamic => Some(self.mass),
+            Law::Static => Some(0.0),
+        }
+    }
 }
 
 impl Default for Coupling {
     fn default() -> Self {
         // McNeely, Puterbaugh and Troy (1999) felt 12 g.
-        Self { law: Law::Direct, preset: Preset::Normal, mass: 0.012 }
+        Self { law: Law::Direct, preset: Preset::Normal, mass: 0.012, braking: 0.0 }
     }
 }
 
@@ -87,6 +103,11 @@ pub struct Caps {
 }
 
 impl Caps {
+    /// The stiffness that it renders along its driven axes, N/m; 0 where none of x, y, z is driven.
+    pub fn linear(&self) -> f64 {
+        if self.actuated[..3].contains(&true) { self.stiffness } else { 0.0 }
+    }
+
     /// What the device can give of a wrench in its axes: undriven axes zero.
     pub fn driven(&self, wrench: &Wrench) -> Wrench {
         let [x, y, z, rx, ry, rz] = self.actuated.map(f64::from);

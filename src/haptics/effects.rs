@@ -56,7 +56,8 @@ impl Push {
         self.stiffness != Self::NONE.stiffness
     }
 
-    fn add(&mut self, other: &Self, gain: f64) {
+    /// Adds `gain` times another. Real-time safe.
+    pub(crate) fn add(&mut self, other: &Self, gain: f64) {
         self.force += other.force * gain;
         self.stiffness += other.stiffness * gain;
         self.damping += other.damping * gain;

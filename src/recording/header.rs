@@ -23,7 +23,7 @@ pub struct Header {
     pub device: String,
     /// Name or path of the scene.
     pub scene: String,
-    /// Law of the coupling, as in the configuration; empty = not known. With [`DYNAMIC`] the poses are a virtual tool's.
+    /// Law of the coupling, as in the configuration; empty = not known. With one of [`VIRTUAL`] the poses are a virtual tool's.
     pub coupling: String,
     /// Clock of the ticks.
     pub clock: ClockKind,
@@ -40,8 +40,8 @@ pub struct Header {
     pub extra: BTreeMap<String, String>,
 }
 
-/// The law of a virtual tool between device and contact: its pose is recorded, the device's is not.
-pub const DYNAMIC: &str = "dynamic";
+/// The laws with a virtual tool between device and contact: its pose is recorded, the device's is not.
+pub const VIRTUAL: [&str; 2] = ["dynamic", "static"];
 
 /// Name of the metadata record.
 pub(super) const METADATA_NAME: &str = "hapticd";
@@ -119,7 +119,7 @@ mod tests {
         let mut header = Header::new("falcon", "scenes/pin.toml", ClockKind::Virtual);
         header.units_per_us = 0.1 + 0.2;
         header.epoch_ns = u64::MAX;
-        header.coupling = DYNAMIC.into();
+        header.coupling = VIRTUAL[0].into();
         header.extra.insert("git".into(), "abc".into());
         assert_eq!(Header::from_map(header.to_map()), Ok(header));
     }

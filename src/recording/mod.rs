@@ -14,7 +14,7 @@ pub mod rotate;
 pub mod worker;
 mod writer;
 
-pub use header::{ClockKind, DYNAMIC, Header};
+pub use header::{ClockKind, Header, VIRTUAL};
 pub use reader::{Recording, load};
 pub use writer::{CHUNK_RECORDS, Recorder};
 

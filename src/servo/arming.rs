@@ -116,6 +116,12 @@ impl Arming {
         if live(self.state) { self.ramp.gain() } else { 0.0 }
     }
 
+    /// How many times the contact's damping is taken while the force comes and goes: 2 - gain. With the gain g on the whole, what is
+    /// felt is g (2 - g) of the damping with g of the stiffness: up to twice as well damped, and never more than with the whole force.
+    pub fn easing(&self) -> f64 {
+        2.0 - self.gain()
+    }
+
     /// True while a session holds the force.
     pub fn owned(&self) -> bool {
         owned(self.state)

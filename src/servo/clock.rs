@@ -1,5 +1,7 @@
 //! Clocks of the servo: the real one sleeps to absolute times, the virtual one jumps.
 
+use crate::contact::Deadline;
+
 /// What the servo asks of time. `now_ns` is real-time safe; `sleep_until` is the tick's only wait.
 pub trait Clock {
     /// Nanoseconds since the clock's origin; never falls.
@@ -10,6 +12,20 @@ pub trait Clock {
     fn suspended_ns(&self) -> u64;
     /// False where time does not pass by itself: deadlines make no sense there.
     fn is_real(&self) -> bool;
+}
+
+/// A tick's deadline by a clock. Real-time safe.
+pub(super) struct Until<'a> {
+    /// The clock.
+    pub clock: &'a dyn Clock,
+    /// When it passes, ns.
+    pub at: u64,
+}
+
+impl Deadline for Until<'_> {
+    fn passed(&self) -> bool {
+        self.clock.now_ns() >= self.at
+    }
 }
 
 /// The machine's monotonic clock.

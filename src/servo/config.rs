@@ -138,6 +138,9 @@ impl ServoConfig {
         if let Some((name, value)) = positive.iter().find(|(_, v)| v.is_nan() || *v <= 0.0) {
             return Some(format!("{name} = {value} must be above zero"));
         }
+        if !(0.0..=0.1).contains(&self.coupling.braking) {
+            return Some(format!("coupling.braking = {} must lie in 0..=0.1 m", self.coupling.braking));
+        }
         if self.damping_time.is_some_and(|t| !(0.0..=1.0).contains(&t)) {
             return Some("damping_time must lie in 0..=1 s".into());
         }

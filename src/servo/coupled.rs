@@ -17,16 +17,21 @@
     )
 )]
 
+use super::fading::overlap;
 use super::mapping::{Mapping, ToolState};
-use super::query::{Touch, overlap};
+use super::query::Touch;
 use crate::geometry::{Pose, Twist, Vec3, Wrench};
+use crate::haptics::braking::{self, Braking};
 use crate::haptics::coupling::dynamic::{Body, Load, Spring, VirtualTool};
-use crate::haptics::coupling::{Caps, Coupling, Law};
+use crate::haptics::coupling::{Caps, Coupling};
 use crate::haptics::guard::Limits;
 
 /// Force at which the spring gives half as much as a linear one, in multiples of the largest that the hand is to feel: below
 /// that, a quarter of the stiffness is lost at most, and the guard's saturation comes first.
 const ROOM: f64 = 4.0;
+/// Multiple of the largest force that the hand is to feel at which the spring gives way: harder the hand cannot be held, and the virtual
+/// tool need not be pressed.
+const REACH: f64 = 1.5;
 /// A rotation that the device does not drive is held by this many times the rest's stiffness: what is felt at the tool is the
 /// spring of the driven axes (1/100 of the stretch is the rotation's), and the tool keeps the device's rotation.
 const LOCK: f64 = 100.0;
@@ -104,9 +109,9 @@ impl Coupled {
         }
     }
 
-    /// The virtual tool has a body of its own.
-    pub(super) fn dynamic(&self) -> bool {
-        self.coupling.law == Law::Dynamic
+    /// A virtual tool lies between device and contact.
+    pub(super) fn virtual_tool(&self) -> bool {
+        self.coupling.virtual_mass().is_some()
     }
 
     /// What the device renders stably from now on, and the damping time of the spring, s.
@@ -131,7 +136,7 @@ impl Coupled {
     /// tells whether somebody holds the force.
     pub(super) fn tool(&mut self, target: &ToolState, offset: &Pose, held: bool) -> ToolState {
         self.lever = target.lever;
-        if !self.dynamic() {
+        if !self.virtual_tool() {
             return *target;
         }
         let point = Twist { linear: target.twist.at(&-target.lever), angular: target.twist.angular };
@@ -148,9 +153,9 @@ impl Coupled {
         ToolState { pose, twist, lever }
     }
 
-    /// The contact's stiffness as it is felt, N/m: by the dynamic law in series with the spring.
+    /// The contact's stiffness as it is felt, N/m: with a virtual tool in series with the spring.
     pub(super) fn stiffness(&self, contact: f64) -> f64 {
-        match self.dynamic() {
+        match self.virtual_tool() {
             true => contact * self.linear() / (contact + self.linear()),
             false => contact,
         }
@@ -171,9 +176,16 @@ impl Coupled {
         self.fastest
     }
 
+    /// How the tool is braked before it touches; `scale` is scene metres per device metre.
+    pub(super) fn braking(&self, scale: f64) -> Braking {
+        // The layer is one of the hand's, N s/m are the same at both ends.
+        let damping = if self.pushes() { braking::PART * self.caps.damping } else { 0.0 };
+        Braking { range: self.coupling.braking * scale, damping }
+    }
+
     /// How stiff the friction of a contact is at most, N/m: behind the spring more is hardly felt. Directly the cap sees to it.
     pub(super) fn grip(&self) -> f64 {
-        if self.dynamic() { GRIP * self.linear() } else { f64::INFINITY }
+        if self.virtual_tool() { GRIP * self.linear() } else { f64::INFINITY }
     }
 
     /// From the device's tool point to the tool's origin where the device has it, scene axes: the command's lever.
@@ -201,7 +213,7 @@ impl Coupled {
             carried: plain.wrench(&touch.carried, &tool.lever),
         };
         let body = Body {
-            mass: self.coupling.mass,
+            mass: self.coupling.virtual_mass().unwrap_or(0.0),
             radius: radius.max(LEAST_RADIUS),
             lever: self.offset.translation.vector.norm(),
             fastest: self.fastest * scale,
@@ -226,13 +238,19 @@ impl Coupled {
             true => self.caps.rot_stiffness * scale * scale,
             false => LOCK * stiffness * body.gyration(),
         };
+        let max_force = if self.pushes() { ROOM * self.limits.force() * scale } else { f64::INFINITY };
+        let max_torque = if turned { ROOM * self.limits.torque() * scale * scale } else { f64::INFINITY };
+        // most s/(1 + s) is REACH/ROOM of most at s = REACH/(ROOM - REACH).
+        let reach = |most: f64, k: f64| REACH / (ROOM - REACH) * most / k;
         Spring {
             stiffness,
             rot_stiffness,
             damping: self.tau * stiffness,
             rot_damping: self.tau * rot_stiffness,
-            max_force: if self.pushes() { ROOM * self.limits.force() * scale } else { f64::INFINITY },
-            max_torque: if turned { ROOM * self.limits.torque() * scale * scale } else { f64::INFINITY },
+            max_force,
+            max_torque,
+            max_stretch: reach(max_force, stiffness),
+            max_turn: reach(max_torque, rot_stiffness),
         }
     }
 }

@@ -4,7 +4,8 @@
 //! and others, 10.1109/TCST.2013.2283372): at the same damping, what is stable falls with T/2 + t_d. A profile's stiffness and
 //! damping hold for the delay that the profile states. Where the loop is slower - the device's own measurement says so, or the
 //! ticks begin late because the machine's real-time set-up is poor - both are lowered in that proportion, and the contact's
-//! damping time follows the delay. They come back as the loop recovers.
+//! damping time follows the delay. They come back as the loop recovers. A servo period longer than the profile's own counts likewise,
+//! and where the real-time set-up falls short of what was asked for, ticks count as half a period late before any was.
 
 #![cfg_attr(
     not(test),
@@ -21,11 +22,13 @@
 
 use super::config::ServoConfig;
 use crate::device::io::seldom::seldom_exceeded;
-use crate::device::profile::Profile;
+use crate::device::profile::{Profile, SAMPLE_PERIOD_NS};
 use crate::haptics::coupling::{self, Caps, Preset};
 
 /// Lateness of a tick that does not count, in periods: the real-time set-up of a sound machine.
 const TOLERATED: f64 = 0.1;
+/// Lateness that is expected of a thread without its real-time set-up, in periods.
+const DEGRADED: f64 = 0.5;
 /// Step of the lateness that one tick of twenty exceeds, ns.
 const STEP: u64 = 5000;
 /// Longest delay that is told apart, s.
@@ -37,6 +40,10 @@ pub(super) struct LoopDelay {
     dt: f64,
     /// Delay that the profile states, s.
     stated: f64,
+    /// T/2 + t_d at which the profile's limits hold, s.
+    sound: f64,
+    /// Lateness that counts whatever is measured, s.
+    expected: f64,
     /// What the profile allows at that delay.
     profile: Caps,
     /// Damping time at that delay, s; a configured one stays as it is.
@@ -52,7 +59,8 @@ impl LoopDelay {
     /// Of a device with this profile.
     pub(super) fn new(config: &ServoConfig, profile: &Profile) -> Self {
         let dt = config.dt();
-        let stated = f64::from(profile.transport.read_delay + profile.transport.write_delay) * dt;
+        let ticks = f64::from(profile.transport.read_delay + profile.transport.write_delay);
+        let stated = ticks * dt;
         let part = config.coupling.preset.part();
         let caps = Caps {
             stiffness: part * profile.max_stiffness,
@@ -67,13 +75,20 @@ impl LoopDelay {
         };
         let configured = config.damping_time.is_some();
         let tau = config.damping_time.unwrap_or(tau);
-        Self { dt, stated, profile: caps, tau, configured, late: 0, delay: stated }
+        let sound = (0.5 + ticks) * SAMPLE_PERIOD_NS as f64 * 1e-9;
+        Self { dt, stated, sound, expected: 0.0, profile: caps, tau, configured, late: 0, delay: stated }
+    }
+
+    /// The real-time set-up is as asked for, or not.
+    pub(super) fn degraded(&mut self, degraded: bool) {
+        self.expected = if degraded { DEGRADED * self.dt } else { 0.0 };
+        self.delay = self.stated + self.expected;
     }
 
     /// Takes note of a tick that began so late, ns, and of what the device measures, ns, where it does.
     pub(super) fn step(&mut self, late_ns: i64, measured_ns: Option<u64>) {
         self.late = seldom_exceeded(self.late, late_ns.max(0).cast_unsigned(), STEP);
-        let excess = (self.late as f64 * 1e-9 - TOLERATED * self.dt).max(0.0);
+        let excess = (self.late as f64 * 1e-9 - TOLERATED * self.dt).max(self.expected);
         let measured = measured_ns.map_or(0.0, |ns| ns as f64 * 1e-9);
         self.delay = (self.stated + excess).max(measured).min(MOST.max(self.stated));
     }
@@ -85,7 +100,7 @@ impl LoopDelay {
 
     /// The part of the profile's stiffness and damping that is left, above 0, at most 1.
     pub(super) fn part(&self) -> f64 {
-        (0.5 * self.dt + self.stated) / (0.5 * self.dt + self.delay)
+        (self.sound / (0.5 * self.dt + self.delay)).min(1.0)
     }
 
     /// What is left of the profile's limits.
@@ -166,6 +181,46 @@ mod tests {
             last = now;
         }
         assert_eq!(last, 1.0);
+    }
+
+    /// (b + B) / (T/2 + t_d): twice the period halves what is stable, whatever the delay in samples; half of it adds nothing that
+    /// the profile does not promise.
+    #[test]
+    fn a_longer_period_lowers_the_caps_in_proportion() {
+        for name in ["ideal-6dof", "novint-falcon", "phantom-omni"] {
+            let full = of(name, &ServoConfig::default()).caps().stiffness;
+            for (period, part) in [
+                (SAMPLE_PERIOD_NS / 2, 1.0),
+                (SAMPLE_PERIOD_NS, 1.0),
+                (2 * SAMPLE_PERIOD_NS, 0.5),
+                (4 * SAMPLE_PERIOD_NS, 0.25),
+            ] {
+                let config = ServoConfig { period_ns: period, ..ServoConfig::default() };
+                let mut delay = of(name, &config);
+                delay.step(0, None);
+                assert!((delay.caps().stiffness / full - part).abs() < 1e-12, "{name}: {period} ns");
+                assert!(
+                    delay.tau() >= 1.5 * (0.5 * period as f64 * 1e-9 + delay.stated),
+                    "{name}: {period} ns"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_poor_real_time_set_up_counts_before_any_tick_is_late() {
+        let mut delay = of("ideal-6dof", &ServoConfig::default());
+        delay.degraded(true);
+        for late in [0, 300_000] {
+            delay.step(late, None);
+            assert!((delay.part() - 0.5).abs() < 1e-12, "half a millisecond beside half a millisecond");
+        }
+        // What is later still counts as it is.
+        (0..20_000).for_each(|_| delay.step(1_100_000, None));
+        assert!((delay.part() - 1.0 / 3.0).abs() < 0.01, "{}", delay.part());
+        delay.degraded(false);
+        (0..20_000).for_each(|_| delay.step(0, None));
+        assert_eq!(delay.part(), 1.0);
     }
 
     #[test]

@@ -124,6 +124,8 @@ pub struct Counters {
     pub(super) delay_ns: AtomicU64,
     /// Bits of the part of the profile's stiffness that this delay leaves; 0 before the first tick.
     pub(super) ceiling: AtomicU64,
+    /// The stiffness that this makes, N/m, as bits of an f64; 0 before the first tick.
+    pub(super) stiffest: AtomicU64,
     pub(super) state: AtomicU8,
     pub(super) zero: AtomicU8,
     pub(super) fault: AtomicU8,
@@ -174,6 +176,12 @@ impl Counters {
     pub fn loop_delay(&self) -> Option<(u64, f64)> {
         let part = f64::from_bits(self.ceiling.load(Relaxed));
         (part > 0.0).then(|| (self.delay_ns.load(Relaxed), part))
+    }
+
+    /// The stiffest contact that the device is given along its driven axes, N/m: what its profile states, by the preset of the coupling and
+    /// the loop's delay as it is. `None` before the first tick, and for a device without motors.
+    pub fn stiffest(&self) -> Option<f64> {
+        Some(f64::from_bits(self.stiffest.load(Relaxed))).filter(|k| *k > 0.0)
     }
 
     /// True in the servo's own thread. Async-signal-safe.

@@ -10,6 +10,7 @@ mod config;
 mod coupled;
 mod delay;
 mod energy;
+mod fading;
 mod flags;
 pub mod handle;
 pub mod heap;

@@ -17,11 +17,13 @@
     )
 )]
 
+use super::fading::{MAX_GAIN, fade, overlap};
 use super::mapping::ToolState;
 use super::motion::{Motions, Played, Stream};
+use crate::contact::near::{Near, near};
 use crate::contact::share::share_gently;
 use crate::contact::{self, Budget, Deadline, Friction, Material, Query, QueryState};
-use crate::geometry::{Point, Pose, Twist, Wrench};
+use crate::geometry::{Point, Pose, Twist, Vec3, Wrench};
 use crate::haptics::coupling;
 use crate::haptics::effects::Push;
 use crate::haptics::friction;
@@ -29,9 +31,6 @@ use crate::haptics::grip::{Grip, Held, Rubbed};
 use crate::haptics::proxy::Proxy;
 use crate::scene::snapshot::{MAX_MOVING, MAX_OBJECTS, MotionFrame, Snapshot, SnapshotObject};
 use nalgebra::Matrix6;
-
-/// A softened or hardened object keeps its force at first; beyond this ratio it does not.
-const MAX_GAIN: f64 = 8.0;
 
 /// An edit that would make what a ball is held back with so many times the force that was felt, and some newtons, lets it go.
 const LEAP: f64 = 3.0;
@@ -70,6 +69,8 @@ pub struct World<'a> {
     pub way: f64,
     /// The hand is held by force: it cannot have gone through a wall on purpose.
     pub keep: bool,
+    /// How near an object brakes the tool, m; 0: none does.
+    pub braking: f64,
 }
 
 /// What the tool feels.
@@ -113,6 +114,8 @@ pub struct Touch {
     pub behind: f64,
     /// What effects do beside the contacts.
     pub effects: Push,
+    /// What is nearest within the reach of braking, and its motion at the tool's origin, m/s.
+    pub near: Option<(Near, Vec3)>,
 }
 
 impl Touch {
@@ -137,6 +140,7 @@ impl Touch {
         stopped: false,
         behind: 0.0,
         effects: Push::NONE,
+        near: None,
     };
 
     /// Something is felt, or an effect is there. Real-time safe.
@@ -269,7 +273,7 @@ impl Queries {
         let past = if self.behind > 0.0 { 2.0 * self.behind } else { 0.0 };
         // And what the tool may be beyond in the next tick is asked now: from which side it came is known by then.
         let ahead = if world.keep { world.way } else { 0.0 };
-        let reach = snapshot.tool.bound_radius + past + ahead;
+        let reach = snapshot.tool.bound_radius + past + ahead + world.braking;
         let (mut found, mut gap) = snapshot.broad.near(&centre, reach, &mut self.near);
         for &index in snapshot.broad.moving() {
             let Some(object) = snapshot.objects.get(usize::from(index)) else { continue };
@@ -367,6 +371,13 @@ impl Queries {
         sum.behind = sum.behind.max(memory.proxy.behind());
 
         let motion = motion(world.tool, &played);
+        let close = c.distance.is_some_and(|d| d < world.braking);
+        if close
+            && let Some(found) = near(&query, &c, &memory.state)
+            && sum.near.is_none_or(|(other, _)| found.gap < other.gap)
+        {
+            sum.near = Some((found, motion.linear));
+        }
         let relative = Twist {
             linear: world.tool.twist.linear - motion.linear,
             angular: world.tool.twist.angular - motion.angular,
@@ -448,50 +459,4 @@ impl Queries {
 fn motion(tool: &ToolState, played: &Played) -> Twist {
     let lever = tool.pose.translation.vector - played.pose.translation.vector;
     Twist { linear: played.twist.at(&lever), angular: played.twist.angular }
-}
-
-/// The part of `new` that `old` already was: <old, new> / <new, new> with torques measured at `length`, not negative.
-/// 1 when there is no new wrench to fade.
-pub(super) fn overlap(old: &Wrench, new: &Wrench, length: f64) -> f64 {
-    let lever = 1.0 / length.max(1e-3).powi(2);
-    let dot = |a: &Wrench, b: &Wrench| a.force.dot(&b.force) + a.torque.dot(&b.torque) * lever;
-    let size = dot(new, new);
-    if size > 1e-18 { (dot(old, new) / size).max(0.0) } else { 1.0 }
-}
-
-/// The next gain of an object that did not change in this tick.
-fn fade(gain: f64, played: &Played, felt: bool, recent: bool, world: &World<'_>) -> f64 {
-    let gain = if recent { gain } else { 1.0 };
-    match (played.stream, felt) {
-        // Frozen: what was felt fades out; what was not felt stays out.
-        (Stream::Stopped, true) if recent => (gain - world.dt / world.release).max(0.0),
-        (Stream::Stopped, _) => 0.0,
-        (_, false) => 1.0,
-        (_, true) if gain < 1.0 => (gain + world.dt / world.fade).min(1.0),
-        (_, true) => (gain - (MAX_GAIN - 1.0) * world.dt / world.fade).max(1.0),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::geometry::Vec3;
-
-    fn force(x: f64, y: f64) -> Wrench {
-        Wrench { force: Vec3::new(x, y, 0.0), torque: Vec3::zeros() }
-    }
-
-    #[test]
-    fn overlap_keeps_what_was_felt_and_no_more() {
-        assert_eq!(overlap(&force(2.0, 0.0), &force(4.0, 0.0), 0.05), 0.5);
-        assert_eq!(overlap(&Wrench::ZERO, &force(4.0, 0.0), 0.05), 0.0);
-        assert_eq!(overlap(&force(0.0, 3.0), &force(4.0, 0.0), 0.05), 0.0, "across: nothing of it was felt");
-        assert_eq!(overlap(&force(-3.0, 0.0), &force(4.0, 0.0), 0.05), 0.0);
-        assert_eq!(overlap(&force(3.0, 0.0), &Wrench::ZERO, 0.05), 1.0);
-        assert_eq!(
-            overlap(&force(4.0, 0.0), &force(2.0, 0.0), 0.05),
-            2.0,
-            "softened: fades down from what was felt"
-        );
-    }
 }

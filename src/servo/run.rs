@@ -112,6 +112,11 @@ impl VirtualServo {
         self.inner.servo.set_rt_ok(ok);
     }
 
+    /// As [`Servo::set_degraded`].
+    pub fn set_degraded(&mut self, degraded: bool) {
+        self.inner.servo.set_degraded(degraded);
+    }
+
     /// True once the servo was asked to stop and holds no force any more.
     pub fn finished(&self) -> bool {
         self.inner.servo.finished()
@@ -212,11 +217,12 @@ pub fn spawn(end: ServoEnd, device: Box<dyn Device>, options: RtOptions) -> io::
         counters.thread.store(nix::unistd::gettid().as_raw(), Release);
         // Dropped on this thread only if the set-up itself panics.
         let (lines, guard) = rt::thread(&options);
-        let rt_ok = io_ok && lines.iter().all(|l| l.ok) || !options.require_rt;
+        let sound = io_ok && lines.iter().all(|l| l.ok);
         let _ = tell.send(lines);
         drop(tell);
         let mut servo = Loop::new(end, device, RealClock);
-        servo.servo.set_rt_ok(rt_ok);
+        servo.servo.set_rt_ok(sound || !options.require_rt);
+        servo.servo.set_degraded(!sound);
         let ended = run(&mut servo);
         drop(guard);
         let Loop { servo, device, .. } = servo;

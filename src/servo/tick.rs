@@ -19,7 +19,7 @@
 
 use super::adopt::Adopted;
 use super::arming::Arming;
-use super::clock::Clock;
+use super::clock::{Clock, Until};
 use super::coupled::{self, Coupled};
 use super::delay::LoopDelay;
 use super::energy::Energy;
@@ -33,7 +33,8 @@ use super::view::{Moved, Mover};
 use crate::contact::Deadline;
 use crate::device::profile::Profile;
 use crate::device::{Accepted, Device, Lifecycle, WriteFault};
-use crate::geometry::{Pose, Wrench};
+use crate::geometry::{Pose, Vec3, Wrench};
+use crate::haptics::braking::Brake;
 use crate::haptics::coupling::{self, Felt, Rendered};
 use crate::haptics::effects::{Effects, Pace, Push};
 use crate::haptics::guard::{self, Limits};
@@ -55,6 +56,7 @@ pub struct Servo {
     pub(super) moved: Option<Moved>,
     queries: Queries,
     effects: Effects,
+    brake: Brake,
     delay: LoopDelay,
     limits: Limits,
     gravity: bool,
@@ -109,6 +111,7 @@ impl Servo {
             moved: end.moved_by.clone().map(Moved::new),
             queries: Queries::default(),
             effects: Effects::default(),
+            brake: Brake::default(),
             delay,
             limits,
             gravity: profile.gravity_compensation(&[0.0; 6]) != Wrench::ZERO,
@@ -125,6 +128,11 @@ impl Servo {
     /// Whether the real-time set-up suffices to arm (`require_rt`).
     pub fn set_rt_ok(&mut self, ok: bool) {
         self.arming.rt_ok = ok;
+    }
+
+    /// The real-time set-up falls short of what was asked for: less is rendered stably ([`super::delay`]).
+    pub fn set_degraded(&mut self, degraded: bool) {
+        self.delay.degraded(degraded);
     }
 
     /// True once the servo was asked to stop and holds no force any more.
@@ -181,16 +189,22 @@ impl Servo {
     /// The loop's delay: what the device renders stably falls with it.
     fn watch_delay(&mut self, device: &dyn Device, late_ns: i64) {
         self.delay.step(late_ns, device.delay_ns());
-        self.coupled.within(&self.delay.caps(), self.delay.tau());
+        let caps = self.delay.caps();
+        self.coupled.within(&caps, self.delay.tau() * self.arming.easing());
         let counters = &self.end.counters;
         counters.delay_ns.store((self.delay.seconds() * 1e9) as u64, Relaxed);
         counters.ceiling.store(self.delay.part().to_bits(), Relaxed);
+        counters.stiffest.store(caps.linear().to_bits(), Relaxed);
     }
 
     /// Damping time of the contact, s.
     fn tau(&self) -> f64 {
         // A virtual tool's contact needs no more damping than its own integration: a tick's worth keeps it quiet.
-        if self.coupled.dynamic() { self.end.config.dt() } else { self.delay.tau() }
+        if self.coupled.virtual_tool() {
+            self.end.config.dt()
+        } else {
+            self.delay.tau() * self.arming.easing()
+        }
     }
 
     fn tool_state(&mut self, sensed: &Sensed) -> ToolState {
@@ -210,6 +224,7 @@ impl Servo {
         let deadline = deadline.map(|ns| Until { clock, at: now.saturating_add(ns) });
         let keep = self.arming.gain() > 0.0;
         let fastest = self.coupled.fastest() * self.mapping.scale();
+        let braking = self.coupled.braking(self.mapping.scale());
         let mut touch = self.queries.touch(&World {
             snapshot,
             frame: self.end.motions.current(),
@@ -229,21 +244,25 @@ impl Servo {
             fade: config.fade,
             release: config.ramp_down,
             keep,
+            braking: braking.range,
         });
         if keep {
             let (fade, scale) = (config.fade, self.mapping.scale());
             let pace = Pace { dt, fade, release: config.ramp_down, tau, scale };
             let (x, v) = (&tool.pose.translation.vector, &tool.twist.linear);
-            let push = self.effects.step(&snapshot.effects, x, v, &pace);
+            let mut push = self.effects.step(&snapshot.effects, x, v, &pace);
             touch.placed |= push.holds();
+            let (near, moves) = touch.near.map_or((None, Vec3::zeros()), |(n, v)| (Some(n), v));
+            push.add(&self.brake.step(&braking, near.as_ref(), &(v - moves), dt), 1.0);
             // A virtual tool feels both; a device directly feels each within what it bears.
-            if self.coupled.dynamic() {
+            if self.coupled.virtual_tool() {
                 touch.pushed(&push);
             } else {
                 touch.effects = push;
             }
         } else {
             self.effects.reset();
+            self.brake.reset();
         }
         touch
     }
@@ -254,7 +273,7 @@ impl Servo {
             stiffness: self.mapping.stiffness(&touch.stiffness, &tool.lever),
             damping: self.mapping.stiffness(&touch.damping, &tool.lever),
         };
-        let rendered = if self.coupled.dynamic() {
+        let rendered = if self.coupled.virtual_tool() {
             let radius = self.end.snapshots.current().map_or(0.0, |s| s.tool.bound_radius);
             let fade = self.end.config.fade;
             let wrench = self.coupled.step(tool, touch, &self.mapping, radius, fade, dt);
@@ -319,9 +338,9 @@ impl Servo {
         let wrench = if bounded.acts { guard::saturate(&limits, &bounded.wrench) } else { wrench };
         // What stands still beside a stopped object keeps its force: only then is there a reason for none.
         // The virtual tool's spring is never exactly without force.
-        let force = !self.coupled.dynamic() || coupled::perceptible(&rendered.wrench);
+        let force = !self.coupled.virtual_tool() || coupled::perceptible(&rendered.wrench);
         let none = !force || wrench == Wrench::ZERO;
-        let pushed = touch.acts() || (self.coupled.dynamic() && force);
+        let pushed = touch.acts() || (self.coupled.virtual_tool() && force);
         let zero = match self.arming.zero(&situation, pushed, touch.stopped && none) {
             ZeroReason::None if none => ZeroReason::NoForce,
             zero => zero,
@@ -350,7 +369,7 @@ impl Servo {
             whole.fixed_view_mut::<3, 3>(0, 0).copy_from(m);
             self.mapping.stiffness(&whole, &tool.lever)
         };
-        let wrench = Wrench { force: push.force, torque: crate::geometry::Vec3::zeros() };
+        let wrench = Wrench { force: push.force, torque: Vec3::zeros() };
         Some(Felt {
             wrench: self.mapping.wrench(&wrench, &tool.lever),
             stiffness: at_origin(&push.stiffness),
@@ -455,18 +474,6 @@ impl Servo {
     fn push(&mut self, record: &TickRecord) {
         let dropped = self.end.telemetry.push(*record).is_err();
         self.end.counters.note(record, dropped, self.arming.owner());
-    }
-}
-
-/// The tick's wall-clock deadline.
-struct Until<'a> {
-    clock: &'a dyn Clock,
-    at: u64,
-}
-
-impl Deadline for Until<'_> {
-    fn passed(&self) -> bool {
-        self.clock.now_ns() >= self.at
     }
 }
 

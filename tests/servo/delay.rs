@@ -52,6 +52,21 @@ fn ticks_that_begin_late_soften_the_contact_and_it_comes_back() {
     assert_eq!(r.flags & FLAG_STIFFNESS_CAPPED, 0);
 }
 
+/// Without the real-time set-up that was asked for, half a period of lateness counts before any tick is late: half of the stiffness; the
+/// counters, which the answers to edits are read from, say so.
+#[test]
+fn a_poor_real_time_set_up_softens_the_contact_at_once() {
+    let (mut bench, full) = pressed();
+    assert!((bench.handle.counters().stiffest().expect("known") - STIFFNESS).abs() < 1e-6);
+    bench.servo.set_degraded(true);
+    let r = bench.steps(100);
+    assert!((norm(r.force) - 0.5 * full).abs() < 0.02 * full, "{} of {full}", norm(r.force));
+    assert_ne!(r.flags & FLAG_STIFFNESS_CAPPED, 0);
+    assert!((bench.handle.counters().stiffest().expect("known") - 0.5 * STIFFNESS).abs() < 1e-6);
+    bench.servo.set_degraded(false);
+    assert!((norm(bench.steps(2000).force) - full).abs() < 0.001 * full);
+}
+
 /// Lateness of a sound machine changes nothing: neither some hundredths of a millisecond always nor a few milliseconds now
 /// and then.
 #[test]

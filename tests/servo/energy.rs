@@ -436,6 +436,7 @@ fn free_motion_earns_no_credit() {
         (sprung(0), Law::Direct),
         (sprung(0), Law::Dynamic),
         (sprung(2), Law::Dynamic),
+        (sprung(2), Law::Static),
     ] {
         let coupling = Coupling { law, ..Coupling::default() };
         let config = ServoConfig { coupling, ..config(0.0, EnergyGuard::Certified) };

@@ -111,9 +111,11 @@ fn cubes() -> Vec<(&'static str, Law, Arc<Tool>, ObjectShape)> {
     let (points, tree) = (cube_tool(3000), spheres());
     vec![
         ("points, direct", Law::Direct, points.clone(), floor()),
-        ("points, dynamic", Law::Dynamic, points, floor()),
+        ("points, dynamic", Law::Dynamic, points.clone(), floor()),
+        ("points, static", Law::Static, points, floor()),
         ("spheres, direct", Law::Direct, tree.clone(), slab()),
-        ("spheres, dynamic", Law::Dynamic, tree, slab()),
+        ("spheres, dynamic", Law::Dynamic, tree.clone(), slab()),
+        ("spheres, static", Law::Static, tree, slab()),
     ]
 }
 
@@ -189,7 +191,7 @@ fn no_sample_leaves_the_cone() {
                 let [x, y, z] = bench.last.contact_force;
                 let own = x.hypot(z);
                 assert!(own <= friction.statics * y * 1.01 + 1e-3, "{name} tick {k}: {own} of {y}");
-                let force = if law_ == Law::Dynamic { Vec3::new(x, y, z) } else { force };
+                let force = if law_ != Law::Direct { Vec3::new(x, y, z) } else { force };
                 let along = force.x.hypot(force.z);
                 assert!(
                     along <= friction.statics * force.y * 1.01 + 1e-3,
@@ -255,7 +257,7 @@ fn a_disc_breaks_away_at_two_thirds_of_its_radius() {
     let (radius, press) = (0.01, 1.0);
     let upright = UnitQuaternion::from_scaled_axis(Vec3::x() * std::f64::consts::FRAC_PI_2);
     let tool = shell(&shapes::cylinder(radius, SIDE, 64), 4000, upright);
-    for law_ in [Law::Direct, Law::Dynamic] {
+    for law_ in [Law::Direct, Law::Dynamic, Law::Static] {
         let object = rough(floor(), Pose::identity(), SOFT, RUBBER);
         let (mut bench, puppet, mut body) = lying(law(law_), &tool, object, press);
         let most = RUBBER.statics * press * radius * 2.0 / 3.0;
@@ -469,7 +471,7 @@ fn a_leaning_pin_jams_and_frees_at_the_drawers_arm() {
     let spacing = (pin.total_area / f64::from(points)).sqrt();
     // A block with a hole along y, its mouth at y = 0.
     let block = ObjectShape::Field(field(0.06, 193, |p| (p.x.hypot(p.z) - hole).min(-p.y)));
-    for law_ in [Law::Direct, Law::Dynamic] {
+    for law_ in [Law::Direct, Law::Dynamic, Law::Static] {
         for mu in [0.3, 0.5] {
             let limit = IN_HOLE / (2.0 * mu);
             let arm = 0.85 * limit;
@@ -496,7 +498,9 @@ fn drag(puppet: &Puppet) -> f64 {
 fn a_higher_friction_fades_in_under_a_sliding_hand() {
     let ball = crate::world::sphere_tool(0.5 * SIDE);
     let cube = cube_tool(2000);
-    for (law_, tool) in [Law::Direct, Law::Dynamic].into_iter().flat_map(|l| [(l, &ball), (l, &cube)]) {
+    for (law_, tool) in
+        [Law::Direct, Law::Dynamic, Law::Static].into_iter().flat_map(|l| [(l, &ball), (l, &cube)])
+    {
         let what = format!("{law_:?}, incarnation {}", tool.incarnation);
         let object = |mu| rough(floor(), Pose::identity(), SOFT, Friction::of(mu));
         let (mut bench, puppet) = armed(law(law_), tool, vec![object(0.1)], over(0.001));

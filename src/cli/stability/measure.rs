@@ -35,18 +35,14 @@ fn held(hand: Hand) -> HandScript {
 /// the second of two windows is compared with the first; `rest` is motion that does not count, m.
 pub(super) fn shakes(
     profile: &Arc<Profile>,
-    hand: Hand,
+    (hand, energy): (Hand, EnergyGuard),
     damping: f64,
     k: f64,
     window: usize,
     rest: f64,
 ) -> Result<bool, DeviceError> {
-    let config = ServoConfig {
-        damping_time: Some((damping / k).min(1.0)),
-        energy: EnergyGuard::Off,
-        max_velocity: 1e3,
-        ..config()
-    };
+    let config =
+        ServoConfig { damping_time: Some((damping / k).min(1.0)), energy, max_velocity: 1e3, ..config() };
     let mut rig = Rig::new(profile, held(hand), PUSH, config, Walls::Between(k, 0.02))?;
     let mut deviation = |ticks: usize| {
         let (mut sum, mut squares) = (0.0, 0.0);
@@ -73,13 +69,13 @@ const STEP: f64 = 1.5;
 /// Stiffness below which everything comes to rest, N/m, within 1 %; the range's ends where there is none.
 pub(super) fn stable(
     profile: &Arc<Profile>,
-    hand: Hand,
+    held: (Hand, EnergyGuard),
     damping: f64,
     window: impl Fn(f64) -> usize,
     rest: f64,
 ) -> Result<f64, DeviceError> {
     let (mut low, mut high) = (RANGE.0, RANGE.0 * STEP);
-    while !shakes(profile, hand, damping, high, window(high), rest)? {
+    while !shakes(profile, held, damping, high, window(high), rest)? {
         if high >= RANGE.1 {
             return Ok(RANGE.1);
         }
@@ -87,7 +83,7 @@ pub(super) fn stable(
     }
     while high / low > 1.01 {
         let middle = (low * high).sqrt();
-        if shakes(profile, hand, damping, middle, window(middle), rest)? {
+        if shakes(profile, held, damping, middle, window(middle), rest)? {
             high = middle;
         } else {
             low = middle;
@@ -105,17 +101,28 @@ pub(super) struct Limit {
     pub nobody: f64,
     /// In a relaxed hand, N/m.
     pub normal: f64,
+    /// The same with [`EnergyGuard::Controller`].
+    pub controller: f64,
+    /// The same with [`EnergyGuard::Certified`], where the profile certifies something: that it rests, not that it is felt so stiff.
+    pub certified: Option<f64>,
 }
 
-/// The border of the Z-width: from no virtual damping to what the profile allows.
+/// The border of the Z-width: from no virtual damping to what the profile allows, with and without a guard.
 pub(super) fn width(profile: &Profile) -> Result<Vec<Limit>, DeviceError> {
+    let bounded = profile.covered(1e-3).is_some();
     let most = profile.max_damping;
     let free = uncapped(profile);
     let parts = [0.0, 0.0625, 0.125, 0.25, 0.5, 1.0];
     let limit = |part: f64| {
         let damping = part * most;
-        let of = |hand| stable(&free, hand, damping, |_| 2000, REST);
-        Ok(Limit { damping, nobody: of(Hand::NONE)?, normal: of(Hand::NORMAL)? })
+        let of = |hand, guard| stable(&free, (hand, guard), damping, |_| 2000, REST);
+        Ok(Limit {
+            damping,
+            nobody: of(Hand::NONE, EnergyGuard::Off)?,
+            normal: of(Hand::NORMAL, EnergyGuard::Off)?,
+            controller: of(Hand::NORMAL, EnergyGuard::Controller)?,
+            certified: bounded.then(|| of(Hand::NORMAL, EnergyGuard::Certified)).transpose()?,
+        })
     };
     parts.into_iter().map(limit).collect()
 }

@@ -10,17 +10,19 @@ use std::path::Path;
 const NOBODY: RGBColor = RGBColor(213, 94, 0);
 const NORMAL: RGBColor = RGBColor(0, 114, 178);
 const CERTIFIED: RGBColor = RGBColor(0, 158, 115);
+const CONTROLLER: RGBColor = RGBColor(204, 121, 167);
 const ASKED: RGBColor = RGBColor(120, 126, 135);
 const SIZE: (u32, u32) = (1000, 700);
 
 /// Draws a PNG file.
 pub(super) fn draw(path: &Path, report: &Report) -> anyhow::Result<()> {
     register_font("sans", FontStyle::Normal, dejavu::sans::regular()).map_err(|_| anyhow::anyhow!("font"))?;
+    anyhow::ensure!(!report.width.is_empty(), "there is nothing to draw: the motors press nothing");
     let most = report.width.iter().map(|l| l.damping).fold(1e-3, f64::max);
     let all = report
         .width
         .iter()
-        .flat_map(|l| [l.nobody, l.normal])
+        .flat_map(|l| [l.nobody, l.normal, l.controller])
         .chain([report.asked, report.certified.stiffness]);
     let (low, high) =
         all.filter(|k| *k > 0.0).fold((f64::MAX, 1.0), |(a, b): (f64, f64), k| (a.min(k), b.max(k)));
@@ -43,8 +45,9 @@ pub(super) fn draw(path: &Path, report: &Report) -> anyhow::Result<()> {
         .draw()?;
     let border = |of: fn(&Limit) -> f64| report.width.iter().map(move |l| (l.damping, of(l)));
     let flat = |k: f64| [(0.0, k), (most, k)].into_iter();
-    let lines: [(&str, RGBColor, Vec<(f64, f64)>); 4] = [
+    let lines: [(&str, RGBColor, Vec<(f64, f64)>); 5] = [
         ("in a relaxed hand", NORMAL, border(|l| l.normal).collect()),
+        ("in a relaxed hand, with the controller", CONTROLLER, border(|l| l.controller).collect()),
         ("without a hand", NOBODY, border(|l| l.nobody).collect()),
         ("rendered at most", ASKED, flat(report.asked).collect()),
         (

@@ -117,6 +117,15 @@ impl PointShell {
         Self { law, ..self }
     }
 
+    /// The points of the block that a query remembers as nearest ([`QueryState::nearest`](crate::contact::QueryState)); `None` when none is
+    /// known. Real-time safe.
+    pub(crate) fn nearest_block(
+        &self,
+        nearest: u32,
+    ) -> Option<impl Iterator<Item = crate::geometry::Point> + '_> {
+        self.sorted.points(nearest.checked_sub(1)? as usize)
+    }
+
     /// Points of each level, and how far a place of the surface may be from the nearest of them, m; the last level has all
     /// points.
     pub fn levels(&self) -> impl Iterator<Item = (usize, f64)> {

@@ -52,6 +52,14 @@ impl Sorted {
         Self { blocks: order.chunks(LANES).map(block).collect(), tree: Tree::new(&sorted, &[sorted.len()]) }
     }
 
+    /// The points of a block, without padding. Real-time safe.
+    pub(super) fn points(&self, block: usize) -> Option<impl Iterator<Item = Point> + '_> {
+        let block = self.blocks.get(block)?;
+        let [x, y, z] = &block.at;
+        let lanes = x.iter().zip(y).zip(z).zip(&block.area).filter(|(_, area)| **area > 0.0);
+        Some(lanes.map(|(((x, y), z), _)| Point::new(f64::from(*x), f64::from(*y), f64::from(*z))))
+    }
+
     /// Patch of a block, below [`PATCHES`]: blocks that follow each other lie together.
     pub(super) fn patch(&self, block: usize) -> usize {
         block * PATCHES / self.blocks.len().max(1)

@@ -1,6 +1,7 @@
 //! Edits of one connection: carried out in the order in which they came, beside everything else the connection asks.
 
 use super::{Server, answer, need};
+use crate::control::ceiling;
 use crate::control::outbox::Outbox;
 use crate::control::scene::{Owner, convert, may_build};
 use crate::control::session::Session;
@@ -193,6 +194,7 @@ async fn carry_out(
     let report = Report::new(outbox.clone(), job.id.clone(), cancel.clone());
     let owner = Owner { session: session.id, uid: session.uid() };
     let (serving, asking) = (server.clone(), session.clone());
+    let stiff = ceiling::named(&job.transaction.edits);
     let done = tokio::task::spawn_blocking(move || {
         let t = &job.transaction;
         // Who may is asked again when the build is done: a device may have come into other hands.
@@ -202,7 +204,10 @@ async fn carry_out(
     .await;
     running.end(&cancel);
     match done {
-        Ok(result) => result.map(|c| serde_json::to_value(&c).unwrap_or_default()),
+        Ok(result) => result.map(|mut c| {
+            c.notes.extend(ceiling::notes(&server.scene.scene(), &stiff, &server.board));
+            serde_json::to_value(&c).unwrap_or_default()
+        }),
         Err(_) => Err(RpcError::new(codes::INTERNAL, "the edit failed by a bug of the daemon; see its log")),
     }
 }

@@ -11,7 +11,10 @@
 //! ```
 //!
 //! with u the motion of what is touched, K_c the contact's stiffness, K and D the sums of both stiffnesses and dampings, both positive semidefinite: stable for any contact, and it
-//! takes energy out. Rotations are rotation vectors of the quaternion's logarithm. The spring saturates: F = k d/(1 + k |d|/F_max).
+//! takes energy out. Without mass (M = 0) the step no longer depends on the tool's motion: it is a damped Newton step to where spring,
+//! damper and contact are in balance, the quasi-static coupling (Wan and McNeely, "Quasi-static approximation for 6
+//! degrees-of-freedom haptic rendering", IEEE Visualization 2003). What the device feels is the contact's wrench at that place, as linearised,
+//! and nothing at all in the free. Rotations are rotation vectors of the quaternion's logarithm. The spring saturates: F = k d/(1 + k |d|/F_max).
 //!
 //! All about the **coupling point**: the device's tool point, and the point of the virtual tool that belongs there. Scene
 //! axes. Real-time safe, pure.
@@ -35,7 +38,7 @@ use nalgebra::{Matrix6, UnitQuaternion, Vector6};
 /// point beside it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Body {
-    /// kg.
+    /// kg; 0: quasi-static.
     pub mass: f64,
     /// m.
     pub radius: f64,
@@ -73,6 +76,11 @@ pub struct Spring {
     pub max_force: f64,
     /// Torque likewise, N·m.
     pub max_torque: f64,
+    /// Stretch beyond which it pulls no harder, m; may be infinite. The contact wins over a hand that is far (McNeely, Puterbaugh and
+    /// Troy, SIGGRAPH 1999).
+    pub max_stretch: f64,
+    /// Turn likewise, rad.
+    pub max_turn: f64,
 }
 
 /// What the contact does to the virtual tool, about the coupling point.
@@ -126,7 +134,7 @@ impl VirtualTool {
         let v = vector(&self.twist.linear, &self.twist.angular);
         let force = load.wrench + pull + load.carried.scaled(dt);
         let push = (vector(&force.force, &force.torque) - stiffness * v * dt) * dt;
-        // Positive definite with any mass; what is not is not finite.
+        // Positive definite with any mass or damper; what is not is not finite.
         let change = system.cholesky().map_or_else(|| Vector6::repeat(f64::NAN), |c| c.solve(&push));
         let v = v + change;
         let speed = v.fixed_rows::<3>(0).norm() + v.fixed_rows::<3>(3).norm() * body.reach();
@@ -150,8 +158,8 @@ impl Spring {
     fn pull(&self, pose: &Pose, twist: &Twist, target: &Pose, motion: &Twist) -> (Wrench, (f64, f64)) {
         let stretch = target.translation.vector - pose.translation.vector;
         let turn = (target.rotation * pose.rotation.inverse()).scaled_axis();
-        let (force, slope) = saturated(&stretch, self.stiffness, self.max_force);
-        let (torque, rot_slope) = saturated(&turn, self.rot_stiffness, self.max_torque);
+        let (force, slope) = saturated(&stretch, self.stiffness, self.max_force, self.max_stretch);
+        let (torque, rot_slope) = saturated(&turn, self.rot_stiffness, self.max_torque, self.max_turn);
         let wrench = Wrench {
             force: force + (motion.linear - twist.linear) * self.damping,
             torque: torque + (motion.angular - twist.angular) * self.rot_damping,
@@ -160,9 +168,12 @@ impl Spring {
     }
 }
 
-/// k d/(1 + k |d|/most), and k/(1 + k |d|/most): the slope across d, along d it is less.
-fn saturated(d: &Vec3, k: f64, most: f64) -> (Vec3, f64) {
-    let slope = if most > 0.0 { k / (1.0 + k * d.norm() / most) } else { 0.0 };
+/// k s/(1 + k s/most) along d, with s = min(|d|, reach), and its slope across d; along d it is less.
+fn saturated(d: &Vec3, k: f64, most: f64, reach: f64) -> (Vec3, f64) {
+    let length = d.norm();
+    let stretch = length.min(reach);
+    let slope = if most > 0.0 { k / (1.0 + k * stretch / most) } else { 0.0 };
+    let slope = if stretch < length { slope * (stretch / length) } else { slope };
     (d * slope, slope)
 }
 

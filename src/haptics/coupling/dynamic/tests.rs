@@ -5,6 +5,9 @@ use proptest::prelude::*;
 const T: f64 = 1e-3;
 /// McNeely's 12 g, and a ball of 25 mm.
 const BODY: Body = Body { mass: 0.012, radius: 0.025, lever: 0.0, fastest: 2.0 };
+/// The quasi-static one, and both.
+const WEIGHTLESS: Body = Body { mass: 0.0, ..BODY };
+const BODIES: [Body; 2] = [BODY, WEIGHTLESS];
 const SPRING: Spring = Spring {
     stiffness: 1000.0,
     rot_stiffness: 1.0,
@@ -12,6 +15,8 @@ const SPRING: Spring = Spring {
     rot_damping: 5e-3,
     max_force: f64::INFINITY,
     max_torque: f64::INFINITY,
+    max_stretch: f64::INFINITY,
+    max_turn: f64::INFINITY,
 };
 
 fn at(x: f64, y: f64, z: f64) -> VirtualTool {
@@ -33,26 +38,26 @@ fn floor(tool: &VirtualTool, k: f64, lever: &Vec3) -> Load {
         return FREE;
     }
     // Displacement of the point for one of the tool: (I, -[arm]x); it is pushed along y.
-    let row = Vector6::new(0.0, 1.0, 0.0, arm.z, 0.0, -arm.x);
+    let row = Vector6::new(0.0, 1.0, 0.0, -arm.z, 0.0, arm.x);
     let force = Vec3::y() * (k * depth);
     Load { wrench: Wrench::from_force_at(force, &arm), stiffness: row * row.transpose() * k, ..FREE }
 }
 
 /// Presses straight down into the floor to `y` and waits.
-fn pressed(k: f64, spring: &Spring, y: f64) -> (VirtualTool, Wrench) {
+fn pressed(body: &Body, k: f64, spring: &Spring, y: f64) -> (VirtualTool, Wrench) {
     let mut tool = at(0.0, 0.001, 0.0);
     let mut felt = Wrench::ZERO;
     for _ in 0..3000 {
         let load = floor(&tool, k, &Vec3::zeros());
-        felt = tool.step(&BODY, spring, &Pose::translation(0.0, y, 0.0), &Twist::ZERO, &load, T);
+        felt = tool.step(body, spring, &Pose::translation(0.0, y, 0.0), &Twist::ZERO, &load, T);
     }
     (tool, felt)
 }
 
 #[test]
 fn at_rest_the_stiffness_felt_is_that_of_both_in_series() {
-    for k in [100.0, 1e3, 1e4, 1e5, 1e6] {
-        let (tool, felt) = pressed(k, &SPRING, -2e-3);
+    for (body, k) in BODIES.iter().flat_map(|b| [100.0, 1e3, 1e4, 1e5, 1e6].map(|k| (b, k))) {
+        let (tool, felt) = pressed(body, k, &SPRING, -2e-3);
         let expect = SPRING.stiffness * k / (SPRING.stiffness + k) * 2e-3;
         assert!((felt.force.y / expect - 1.0).abs() < 1e-9, "K {k}: {} {expect}", felt.force.y);
         assert!(
@@ -66,9 +71,9 @@ fn at_rest_the_stiffness_felt_is_that_of_both_in_series() {
 fn the_spring_saturates_where_it_says() {
     let spring = Spring { max_force: 4.0, ..SPRING };
     // 1000 N/m stretched by 8 mm is twice the 4 N: 2/(1 + 2) of it.
-    let (_, felt) = pressed(1e9, &spring, -8e-3);
+    let (_, felt) = pressed(&BODY, 1e9, &spring, -8e-3);
     assert!((felt.force.y - 8.0 / 3.0).abs() < 1e-4, "{}", felt.force.y);
-    let (_, felt) = pressed(1e6, &spring, -10.0);
+    let (_, felt) = pressed(&WEIGHTLESS, 1e6, &spring, -10.0);
     assert!(felt.force.y < 4.0 && felt.force.y > 3.99);
 }
 
@@ -83,6 +88,75 @@ fn the_tool_follows_in_the_free_and_its_mass_is_felt() {
         let felt = tool.step(&BODY, &SPRING, &target, &motion, &FREE, T);
         if k > 500 {
             assert!((felt.force.x + 0.012).abs() < 1e-3, "{k}: {}", felt.force.x);
+        }
+    }
+}
+
+/// Whatever the hand does in the free, the quasi-static tool follows without a force, and it is where the device is up to what the
+/// damper lets it lag.
+#[test]
+fn without_mass_nothing_is_felt_in_the_free() {
+    let mut tool = at(0.0, 0.0, 0.0);
+    let mut before = Vec3::zeros();
+    for k in 1..5000 {
+        let t = T * f64::from(k);
+        let x = Vec3::new(0.02 * (9.0 * t).sin(), 0.01 * (40.0 * t).sin(), if k < 2500 { 0.0 } else { 0.01 });
+        let turn = Vec3::z() * 0.5 * (5.0 * t).sin();
+        let motion = Twist { linear: (x - before) / T, angular: Vec3::z() * 2.5 * (5.0 * t).cos() };
+        before = x;
+        let felt = tool.step(&WEIGHTLESS, &SPRING, &Pose::new(x, turn), &motion, &FREE, T);
+        // But where it is thrown faster than the device can go, and catches up.
+        if !(2500..2520).contains(&k) {
+            assert!(felt.force.norm() < 1e-11 && felt.torque.norm() < 1e-5, "{k}: {felt:?}");
+            assert!((tool.pose.translation.vector - x).norm() < 1e-3, "{k}");
+        }
+    }
+}
+
+/// 1000 N/m, saturating at 4 N: 2 mm give 2/(1 + 1/2) N, and so does whatever is farther, in any direction; turns likewise.
+#[test]
+fn beyond_its_reach_the_spring_pulls_no_harder() {
+    let spring = Spring {
+        max_force: 4.0,
+        max_torque: 0.4,
+        max_stretch: 2e-3,
+        max_turn: 0.2,
+        rot_stiffness: 2.0,
+        ..SPRING
+    };
+    let still = at(0.0, 0.0, 0.0);
+    for k in 1..100 {
+        let far = 2e-4 * f64::from(k);
+        let way = Vec3::new(1.0, -2.0, 0.5).normalize();
+        let target = Pose::new(way * far, way * (100.0 * far).min(3.0));
+        let (pull, slopes) = spring.pull(&still.pose, &Twist::ZERO, &target, &Twist::ZERO);
+        let s = far.min(2e-3);
+        let expect = way * (1000.0 * s / (1.0 + 250.0 * s));
+        assert!((pull.force - expect).norm() < 1e-9, "{far}: {}", pull.force);
+        let turn = (100.0 * far).min(3.0);
+        let t = turn.min(0.2);
+        assert!((pull.torque - way * (2.0 * t / (1.0 + 5.0 * t))).norm() < 1e-9, "{far}: {}", pull.torque);
+        assert!((slopes.0 * far - expect.norm()).abs() < 1e-9);
+    }
+}
+
+/// What the device feels is what the contact gives where the tool is, at once: there is no inertia to wait for.
+#[test]
+fn without_mass_the_contact_itself_is_felt() {
+    let lever = Vec3::new(0.02, 0.0, 0.01);
+    let mut tool = at(0.0, 1e-3, 0.0);
+    for k in 0..2000 {
+        let y = 2e-3 * (0.02 * f64::from(k)).cos();
+        let motion =
+            Twist { linear: Vec3::y() * (-0.04 * (0.02 * f64::from(k)).sin()), angular: Vec3::zeros() };
+        let load = floor(&tool, 1e4, &lever);
+        let felt = tool.step(&WEIGHTLESS, &SPRING, &Pose::translation(0.0, y, 0.0), &motion, &load, T);
+        let then = floor(&tool, 1e4, &lever);
+        // Where it stays in contact; the lever turns by less than a milliradian a tick.
+        if load != FREE && then != FREE {
+            let (f, g) = (felt.force, then.wrench.force);
+            assert!((f - g).norm() < 2e-3 * g.norm() + 1e-4, "{k}: {f} {g}");
+            assert!((felt.torque - then.wrench.torque).norm() < 2e-3 * felt.torque.norm() + 1e-5, "{k}");
         }
     }
 }
@@ -121,7 +195,8 @@ fn a_lever_is_felt_as_a_torque() {
 /// never gets deeper than the pull of the spring presses it and one tick at full speed carries it.
 #[test]
 fn no_contact_blows_up_in_a_million_ticks() {
-    for (i, k) in [1e3, 1e4, 1e5, 3e5, 1e6].into_iter().enumerate() {
+    let stiff = [1e3, 1e4, 1e5, 3e5, 1e6].into_iter().enumerate();
+    for (body, (i, k)) in BODIES.iter().flat_map(|b| stiff.clone().map(move |ik| (b, ik))) {
         let mut tool = at(0.0, 0.05, 0.0);
         let lever = Vec3::new(0.02, -0.01, 0.005);
         let (mut before, mut touched) = (0.05, 0);
@@ -135,7 +210,7 @@ fn no_contact_blows_up_in_a_million_ticks() {
             before = y;
             let load = floor(&tool, k, &lever);
             touched += u32::from(load != FREE);
-            let felt = tool.step(&BODY, &SPRING, &target, &motion, &load, T);
+            let felt = tool.step(body, &SPRING, &target, &motion, &load, T);
             let fast = tool.twist.linear.norm() + tool.twist.angular.norm() * BODY.radius;
             assert!(felt.is_finite() && fast <= BODY.fastest * (1.0 + 1e-12), "K {k} tick {tick}");
             let deep = -(tool.pose * nalgebra::Point3::from(lever)).y;

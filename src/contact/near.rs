@@ -1,0 +1,83 @@
+//! The place where tool and object are nearest, as the last answer left it: what pre-contact braking asks.
+//!
+//! Nothing is searched for. Touching, it is the deepest point of the answer. Apart, it is the best of the sixteen points or the
+//! triangle that the query remembers as nearest, located in the field anew for this pose. So it costs well below a microsecond, its
+//! gap is never less than the true one but for the field's error, and it may be more where another part of the tool has come
+//! nearer and the query, that knows the tool to be clear, has not looked.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+use super::{Contact, ObjectShape, Query, QueryState, ToolShape};
+use crate::geometry::field::Field;
+use crate::geometry::{Point, Pose, Vec3};
+
+/// Shortest gradient that tells a side.
+const LEAST: f64 = 0.25;
+
+/// Where tool and object are nearest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Near {
+    /// Unit direction in which the object would push the tool, scene axes.
+    pub normal: Vec3,
+    /// How far they are apart there, m; negative inside.
+    pub gap: f64,
+}
+
+/// Where the tool of `q` is nearest to its object, of the query that `contact` answered and `state` was left by. `None` where that
+/// is not known, or the field has no direction. Real-time safe.
+pub fn near(q: &Query<'_>, contact: &Contact, state: &QueryState) -> Option<Near> {
+    if let (true, Some(point)) = (contact.touching && contact.n_points > 0, contact.points.first()) {
+        return Some(Near { normal: point.normal, gap: -point.depth });
+    }
+    match (q.object, q.tool) {
+        (ObjectShape::Sampled(s), _) => {
+            // The object's points against the tool's field: it would push the object, and the tool the other way.
+            let points = s.shell().nearest_block(state.nearest)?;
+            let found = best(s.tool(), q.tool_pose, q.object_pose, points)?;
+            Some(Near { normal: -found.normal, ..found })
+        }
+        (object, ToolShape::Sphere { radius }) => {
+            let found = best(object.field(), q.object_pose, q.tool_pose, [Point::origin()])?;
+            Some(Near { gap: found.gap - radius, ..found })
+        }
+        (object, ToolShape::Spheres(tree)) | (object @ ObjectShape::Solid(_), ToolShape::Both(_, tree)) => {
+            let [triangle, _] = state.closest;
+            let &[a, b, c] = tree.bvh.corners_of(triangle.checked_sub(1)?)?;
+            let middle = Point::from((a.coords + b.coords + c.coords) / 3.0);
+            best(object.field(), q.object_pose, q.tool_pose, [a, b, c, middle])
+        }
+        (object, ToolShape::Shell(shell) | ToolShape::Both(shell, _)) => {
+            best(object.field(), q.object_pose, q.tool_pose, shell.nearest_block(state.nearest)?)
+        }
+    }
+}
+
+/// The deepest of some points of the body at `body` in the field of the one at `of`; the normal is the field's outward one.
+fn best(field: &Field, of: &Pose, body: &Pose, points: impl IntoIterator<Item = Point>) -> Option<Near> {
+    let relative = of.inv_mul(body);
+    let deepest = points
+        .into_iter()
+        .map(|p| {
+            let at = relative * p;
+            (field.depth(&at), at)
+        })
+        .filter(|(depth, _)| depth.is_finite())
+        .max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (depth, gradient) = field.locate(&deepest.1);
+    let length = gradient.norm();
+    if !(length > LEAST && depth.is_finite()) {
+        return None;
+    }
+    Some(Near { normal: of.rotation * (-gradient / length), gap: -depth })
+}
