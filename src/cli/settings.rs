@@ -86,4 +86,14 @@ mod tests {
         let config = Config::parse("low", low, std::path::Path::new("")).unwrap();
         assert_eq!(servo(&config).problem(), None);
     }
+
+    /// Buttons count from 1, bits from 0; 0 is no button.
+    #[test]
+    fn a_deadman_button_is_its_bit() {
+        for (button, mask) in [(0, 0), (1, 1), (2, 2), (5, 1 << 4), (32, 1 << 31)] {
+            let text = format!("[arming]\ndeadman_button = {button}\n");
+            let config = Config::parse("deadman", &text, std::path::Path::new("")).unwrap();
+            assert_eq!(servo(&config).deadman, mask, "button {button}");
+        }
+    }
 }

@@ -174,15 +174,23 @@ pub struct Watched {
 /// What can be seen of it.
 pub struct Inside {
     pub device: SimulatedDevice,
-    sample: Option<Sample>,
-    /// What the motors were told last.
+    /// The last sample that was read.
+    pub sample: Option<Sample>,
+    /// The last command, as the servo gave it.
+    pub asked: Wrench,
+    /// What the motors were told last: the same, in their codes.
     pub command: actuators::Command,
 }
 
 impl Watched {
     pub fn new(device: SimulatedDevice) -> (Self, Arc<Mutex<Inside>>) {
         let profile = device.profile().clone();
-        let inside = Arc::new(Mutex::new(Inside { device, sample: None, command: actuators::Command::ZERO }));
+        let inside = Arc::new(Mutex::new(Inside {
+            device,
+            sample: None,
+            asked: Wrench::ZERO,
+            command: actuators::Command::ZERO,
+        }));
         (Self { profile, inside: inside.clone() }, inside)
     }
 }
@@ -206,12 +214,13 @@ impl Device for Watched {
     fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
         let mut inside = self.inside.lock().unwrap();
         let joints = inside.sample.map_or([0.0; 6], |s| s.joints);
+        inside.asked = *wrench;
         inside.command = actuators::command(&self.profile, &joints, wrench).0;
         inside.device.write(now_ns, wrench)
     }
     fn zero(&mut self, now_ns: u64) {
         let mut inside = self.inside.lock().unwrap();
-        inside.command = actuators::Command::ZERO;
+        (inside.asked, inside.command) = (Wrench::ZERO, actuators::Command::ZERO);
         inside.device.zero(now_ns);
     }
 }

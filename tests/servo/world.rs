@@ -11,7 +11,7 @@ use hapticd::scene::snapshot::{
     MOTION_HISTORY, MotionEntry, MotionFrame, MotionSample, Snapshot, SnapshotObject, Tool,
 };
 use hapticd::servo::handle::{Ack, Refusal, ServoCommand, ServoConfig, ServoHandle, channel};
-use hapticd::servo::record::{ServoState, TickRecord};
+use hapticd::servo::record::{ServoState, TickRecord, ZeroReason};
 use hapticd::servo::run::VirtualServo;
 use std::process::Command;
 use std::sync::Arc;
@@ -137,17 +137,17 @@ impl Bench {
         self.handle.reclaim();
     }
 
-    /// One tick. Where the record says that there is no force, the device has been told so: what tests say of a
+    /// One tick. Where the record says that there is no force, it says why, and the device has been told so: what tests say of a
     /// record's zero holds at the motors.
     pub fn step(&mut self) -> TickRecord {
         self.last = self.servo.step();
         self.handle.drain(&mut |_| {});
         let r = &self.last;
-        if let Some(puppet) = &self.puppet
-            && norm(r.force) == 0.0
-            && norm(r.torque) == 0.0
-        {
-            assert_eq!(puppet.get().command, Wrench::ZERO, "tick {}, {:?}", r.tick, r.zero);
+        if norm(r.force) == 0.0 && norm(r.torque) == 0.0 {
+            assert_ne!(r.zero, ZeroReason::None, "tick {}, {:?}", r.tick, r.state);
+            if let Some(puppet) = &self.puppet {
+                assert_eq!(puppet.get().command, Wrench::ZERO, "tick {}, {:?}", r.tick, r.zero);
+            }
         }
         self.last
     }
