@@ -15,6 +15,8 @@ mod delay;
 mod device;
 #[path = "servo/effects.rs"]
 mod effects;
+#[path = "servo/endurance.rs"]
+mod endurance;
 #[path = "servo/energy.rs"]
 mod energy;
 #[path = "servo/facets.rs"]
@@ -39,6 +41,8 @@ mod lists;
 mod many;
 #[path = "servo/matrix.rs"]
 mod matrix;
+#[path = "servo/pin.rs"]
+mod pin;
 #[path = "servo/ramp.rs"]
 mod ramp;
 #[path = "servo/ripple.rs"]
@@ -53,6 +57,8 @@ mod spheres;
 mod stability;
 #[path = "servo/stream.rs"]
 mod stream;
+#[path = "servo/texture.rs"]
+mod texture;
 #[path = "servo/thread.rs"]
 mod thread;
 #[path = "servo/view.rs"]

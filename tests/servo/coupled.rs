@@ -2,7 +2,8 @@
 //! their rules with a virtual tool in between.
 
 use crate::device::Puppet;
-use crate::stability::{Holds, Laid, Lies, POINTS, laid, press_by};
+use crate::grip::{slab, spheres};
+use crate::stability::{Holds, Laid, Lies, POINTS, Wedged, laid, press_by, press_into};
 use crate::world::{Bench, MS, cube_tool, floor, norm, object, scene, sphere_tool, streamed};
 use hapticd::contact::Friction;
 use hapticd::geometry::{Pose, Vec3};
@@ -337,6 +338,57 @@ fn a_stylus_is_stiff_at_its_tip() {
     }
 }
 
+/// A turned device whose tool touches beside it: in series are the contact, the force's spring and, at the lever, the torque's.
+#[test]
+fn a_turned_device_feels_its_rotation_in_series() {
+    let lever = 0.1;
+    for law in LAWS {
+        for (preset, part) in [(Preset::Soft, 1.0 / 3.0), (Preset::Normal, 1.0)] {
+            for stiffness in [1e4, 1e6] {
+                let coupling = Coupling { preset, ..coupling(law) };
+                let puppet = Puppet::new(Vec3::new(0.0, 0.0105, 0.0));
+                let config = ServoConfig { coupling, ..ServoConfig::default() };
+                let mut bench = Bench::new(Box::new(puppet.clone()), config);
+                let tool =
+                    Tool { offset: Pose::translation(lever, 0.0, 0.0), ..Tool::clone(&sphere_tool(0.01)) };
+                let under = Pose::translation(lever, 0.0, 0.0);
+                bench.publish(scene(1, &Arc::new(tool), vec![object(1, floor(), under, stiffness)]));
+                bench.arm();
+                let angle = 0.02;
+                for k in 1..=400 {
+                    let turn = Vec3::z() * (-angle * f64::from(k) / 400.0);
+                    puppet.with(|s| s.pose.rotation = nalgebra::UnitQuaternion::from_scaled_axis(turn));
+                    bench.step();
+                }
+                bench.steps(600);
+                let command = puppet.get().command;
+                let f = command.force.y;
+                // The ideal device: 4000 N/m and 10 N m/rad, springs that saturate at four times 20 N and 1 N m. The virtual tool turns back by
+                // what its torque stretches, and its ball is pushed at where it is then.
+                let (spring, turned) = (4000.0 * part, 10.0 * part);
+                let back = command.torque.z / (turned * (1.0 - command.torque.z / 4.0));
+                let arm = lever * (angle - back).cos();
+                // The proxy stops a fraction of a micrometre beside where it would rest on the surface, which the contact's stiffness feels.
+                let torque = command.torque.z;
+                assert!((torque - arm * f).abs() < 1e-4 * torque, "{law:?}: {torque} N m, {arm} m of {f} N");
+                let depth = f / stiffness
+                    + f / (spring * (1.0 - f / 80.0))
+                    + lever * (angle.sin() - (angle - back).sin());
+                let pressed = lever * angle.sin() - 0.5e-3;
+                println!(
+                    "{law:?} {preset:?} {stiffness}: {f:.4} N, {:.4} N m, {depth:.6} of {pressed:.6} m",
+                    command.torque.z
+                );
+                assert!(
+                    (depth - pressed).abs() < 2e-6,
+                    "{law:?} {preset:?} {stiffness}: {depth} of {pressed} m"
+                );
+                assert!(back > 0.3 * angle, "the rotation is to give way: {back} rad");
+            }
+        }
+    }
+}
+
 /// The fastest point of the tool is no faster than the device: nothing throws it through what is thicker than that in a tick.
 #[test]
 fn nothing_throws_a_stylus() {
@@ -403,7 +455,6 @@ fn comes_to_rest(law: Law, device: &str, ripple: f64, holds: Holds) {
 }
 
 fn rests_on(law: Law, device: &str, ripple: f64, holds: Holds, friction: Friction, edges: &[f64]) {
-    let wrist = device == "phantom-omni";
     let coupling = coupling(law);
     for (lies, stiffness) in
         [(Lies::Flat, 2e3), (Lies::Flat, 2e5), (Lies::OnEdges, 2e5), (Lies::OnCorners, 2e6)]
@@ -414,27 +465,64 @@ fn rests_on(law: Law, device: &str, ripple: f64, holds: Holds, friction: Frictio
                 Laid { mesh: &mesh, points: POINTS, turn: laid(lies), hollow: f64::INFINITY, friction };
             let tips = device == "ideal-6dof" && !matches!(lies, Lies::Flat);
             let seen = press_by(coupling, device, &cube, stiffness, holds, tips);
-            println!(
-                "{law:?} {device} {holds:?} {lies:?} {edge} m, {stiffness}: tool shakes by {:.4} mm/s, device at {:.4} mm/s, {:.4} N, turns {:?}",
-                seen.shakes * 1e3,
-                seen.plant * 1e3,
-                seen.ripple,
-                seen.turns
+            is_at_rest(
+                &seen,
+                law,
+                device,
+                edge,
+                ripple,
+                &format!("{holds:?} {lies:?} {edge} m, {stiffness}"),
             );
-            let what = format!("{law:?} {device} {holds:?} {lies:?} {edge} {stiffness}");
-            // The virtual tool has no encoder, so nothing but the field's own steps is allowed for, and, with a wrist that is
-            // sensed and not driven, what the flicker of its sensors moves the tool's corners by.
-            let flicker = if wrist { seen.turns.1 * 0.75f64.sqrt() * edge } else { 0.0 };
-            assert!(seen.shakes <= 1.2e-4 + flicker, "{what}: {} m/s", seen.shakes);
-            // The device itself and its motors, too: a coupling that swings would hide behind a tool that stands.
-            assert!(seen.plant <= 1e-3, "{what}: the device moves at {} m/s", seen.plant);
-            // The flicker itself is felt, through the spring of 700 N/m at the corners' distance: its profile gives the Omni's wrist
-            // 1 mrad of noise (seven of it from end to end) and steps of 1.5 mrad.
-            let wrist = if wrist { 700.0 * 0.5f64.sqrt() * edge * 8.5e-3 } else { 0.0 };
-            // Without a mass the damper's part of it is felt as well.
-            let flicker =
-                if law == Law::Static { flicker * 700.0 * least_damping_time(1e-3, 1e-3) } else { 0.0 };
-            assert!(seen.ripple <= ripple + wrist + flicker, "{what}: {} N up and down", seen.ripple);
+        }
+    }
+}
+
+/// A cube of this edge is, up to `ripple` N and what its sensors' flicker does.
+fn is_at_rest(seen: &Wedged, law: Law, device: &str, edge: f64, ripple: f64, what: &str) {
+    let wrist = device == "phantom-omni";
+    let what = format!("{law:?} {device} {what}");
+    println!(
+        "{what}: tool shakes by {:.4} mm/s, device at {:.4} mm/s, {:.4} N, turns {:?}",
+        seen.shakes * 1e3,
+        seen.plant * 1e3,
+        seen.ripple,
+        seen.turns
+    );
+    // The virtual tool has no encoder, so nothing but the field's own steps is allowed for, and, with a wrist that is
+    // sensed and not driven, what the flicker of its sensors moves the tool's corners by.
+    let flicker = if wrist { seen.turns.1 * 0.75f64.sqrt() * edge } else { 0.0 };
+    assert!(seen.shakes <= 1.2e-4 + flicker, "{what}: {} m/s", seen.shakes);
+    // The device itself and its motors, too: a coupling that swings would hide behind a tool that stands.
+    assert!(seen.plant <= 1e-3, "{what}: the device moves at {} m/s", seen.plant);
+    // The flicker itself is felt, through the spring of 700 N/m at the corners' distance: its profile gives the Omni's wrist
+    // 1 mrad of noise (seven of it from end to end) and steps of 1.5 mrad.
+    let wrist = if wrist { 700.0 * 0.5f64.sqrt() * edge * 8.5e-3 } else { 0.0 };
+    // Without a mass the damper's part of it is felt as well.
+    let flicker = if law == Law::Static { flicker * 700.0 * least_damping_time(1e-3, 1e-3) } else { 0.0 };
+    assert!(seen.ripple <= ripple + wrist + flicker, "{what}: {} N up and down", seen.ripple);
+}
+
+/// A cube of spheres between two slabs.
+#[test]
+fn a_virtual_tool_of_spheres_comes_to_rest() {
+    let (tree, slab) = (spheres(500), slab());
+    for (device, ripple, holds) in [
+        ("ideal-6dof", 0.01, Holds::Nobody),
+        ("ideal-6dof", 0.01, Holds::Normal),
+        ("novint-falcon", 0.05, Holds::Nobody),
+        ("phantom-omni", 0.05, Holds::Light),
+    ] {
+        for law in LAWS {
+            for stiffness in [2e3, 2e5] {
+                let walls = |at: &Vec3| {
+                    let (below, above) = (at.y - 0.0095, at.y + 0.0095);
+                    let up = Pose::translation(at.x, below, at.z);
+                    let down = Pose::new(Vec3::new(at.x, above, at.z), Vec3::x() * std::f64::consts::PI);
+                    vec![object(1, slab.clone(), up, stiffness), object(2, slab.clone(), down, stiffness)]
+                };
+                let seen = press_into(coupling(law), device, &tree, walls, holds, false);
+                is_at_rest(&seen, law, device, 0.02, ripple, &format!("{holds:?}, spheres, {stiffness}"));
+            }
         }
     }
 }

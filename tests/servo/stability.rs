@@ -12,7 +12,7 @@ use hapticd::device::simulated::{HandScript, Setup, SimulatedDevice};
 use hapticd::geometry::shapes::cuboid;
 use hapticd::geometry::{Point, Pose, TriMesh, Vec3};
 use hapticd::haptics::coupling::Coupling;
-use hapticd::scene::snapshot::Tool;
+use hapticd::scene::snapshot::{SnapshotObject, Tool};
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
 use hapticd::servo::record::{FLAG_STIFFNESS_CAPPED, ServoState};
 use nalgebra::UnitQuaternion;
@@ -46,8 +46,12 @@ pub enum Holds {
 }
 
 impl Holds {
-    /// The hand's script. With `level` it keeps the tool from tipping for good: a driven wrist balancing on an edge
+    /// With `level` it keeps the tool from tipping for good: a driven wrist balancing on an edge
     /// would tip over, rightly.
+    pub fn hand(self, level: bool) -> HandScript {
+        HandScript::parse(&self.script(level)).expect("parses")
+    }
+
     fn script(self, level: bool) -> String {
         let turn = "inertia = 1e-3, rot_damping = 0.1, rot_stiffness = 20.0";
         let hand = match (self, level) {
@@ -129,14 +133,6 @@ pub fn press_by(
     holds: Holds,
     tips: bool,
 ) -> Wedged {
-    let hand = HandScript::parse(&holds.script(tips)).expect("parses");
-    let profile = Registry::builtin().profile(device).expect("shipped");
-    let mut plant = SimulatedDevice::new(profile, Setup { hand, ..Setup::default() }).expect("opens");
-    plant.calibrate().expect("calibrates");
-    let (opened, inside) = Watched::new(plant);
-    let gate = ServoConfig { gate_force: 1e4, gate_torque: 1e4, ..ServoConfig::default() };
-    let config = ServoConfig { coupling, ramp_up: 0.05, ..gate };
-    let mut bench = Bench::new(Box::new(opened), config);
     let heights = laid.mesh.vertices.iter().map(|v| (laid.turn * v).y);
     let (low, high) = heights.fold((f64::MAX, f64::MIN), |(l, h), y| (l.min(y), h.max(y)));
     let shell = PointShell::build(laid.mesh, ShellParams::points(laid.points)).expect("a closed mesh");
@@ -155,13 +151,38 @@ pub fn press_by(
         walls.max(p.x.abs() - side).max(p.z.abs() - side)
     };
     let walls = ObjectShape::Field(field(reach, 65, depth));
+    let slot = |at: &Vec3| {
+        let mut slot = object(1, walls, Pose::translation(at.x, at.y, at.z), stiffness);
+        slot.bound_radius = 2.0 * reach;
+        slot.material.friction = laid.friction;
+        vec![slot]
+    };
+    press_into(coupling, device, &tool, slot, holds, tips)
+}
+
+/// The same with any tool, between walls that come to where it rests, 0.2 mm off.
+pub fn press_into(
+    coupling: Coupling,
+    device: &str,
+    tool: &Arc<Tool>,
+    walls: impl FnOnce(&Vec3) -> Vec<SnapshotObject>,
+    holds: Holds,
+    tips: bool,
+) -> Wedged {
+    let hand = holds.hand(tips);
+    let profile = Registry::builtin().profile(device).expect("shipped");
+    let mut plant = SimulatedDevice::new(profile, Setup { hand, ..Setup::default() }).expect("opens");
+    plant.calibrate().expect("calibrates");
+    let (opened, inside) = Watched::new(plant);
+    let gate = ServoConfig { gate_force: 1e4, gate_torque: 1e4, ..ServoConfig::default() };
+    let config = ServoConfig { coupling, ramp_up: 0.05, ..gate };
+    let mut bench = Bench::new(Box::new(opened), config);
     // The device rests where it rests; the walls come to it.
-    bench.publish(scene(1, &tool, vec![]));
+    bench.publish(scene(1, tool, vec![]));
     let at = Vec3::from(bench.steps(3).position) + Vec3::new(0.0, 2e-4, 0.0);
-    let mut slot = object(1, walls, Pose::translation(at.x, at.y, at.z), stiffness);
-    slot.bound_radius = 2.0 * reach;
-    slot.material.friction = laid.friction;
-    bench.publish(scene(2, &tool, vec![slot]));
+    let walls = walls(&at);
+    let touching = walls.len() as u16;
+    bench.publish(scene(2, tool, walls));
     bench.step();
     bench.command(ServoCommand::Arm { session: 1 }).expect("arms");
     bench.command(ServoCommand::Lease { until_ns: u64::MAX }).expect("leases");
@@ -202,7 +223,7 @@ pub fn press_by(
         before = r.velocity;
     }
     seen.ripple = range.iter().map(|(low, high)| high - low).fold(0.0, f64::max);
-    assert!(bench.last.touched == 1 && bench.last.ramp == 1.0, "still wedged");
+    assert!(bench.last.touched == touching && bench.last.ramp == 1.0, "still wedged");
     seen
 }
 
