@@ -16,12 +16,8 @@ const TAU: f64 = 2e-3;
 #[test]
 fn the_ramp_up_and_down_is_damped_more() {
     let puppet = Puppet::new(Vec3::new(0.0, 0.05, 0.0));
-    let config = ServoConfig {
-        damping_time: Some(TAU),
-        gate_force: 1e3,
-        ramp_up: 0.5,
-        ..ServoConfig::default()
-    };
+    let config =
+        ServoConfig { damping_time: Some(TAU), gate_force: 1e3, ramp_up: 0.5, ..ServoConfig::default() };
     let mut bench = Bench::new(Box::new(puppet.clone()), config);
     bench.publish(scene(1, &sphere_tool(RADIUS), vec![object(1, floor(), Pose::identity(), STIFFNESS)]));
     // About 2 mm deep, 0.5 mm up and down: up to 0.025 m/s, and never out.
