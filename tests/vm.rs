@@ -259,9 +259,12 @@ fn closed_loop(
     let gone = wait("absent", || shared.lifecycle() == Lifecycle::Absent);
     wait("no force", || !matches!(counters.state(), ServoState::Armed | ServoState::Rendering));
     println!("| {what} | unplugged in contact: absent after {} ms: {} |", gone.as_millis(), shared.trouble());
+    // Whatever error the kernel gave.
+    wait("the reason", || shared.trouble().starts_with("the device was unplugged"));
     assert!(gone < Duration::from_millis(1000));
     replug();
-    wait("back", || matches!(shared.lifecycle(), Lifecycle::Uncalibrated | Lifecycle::Ready));
+    let back = wait("back", || matches!(shared.lifecycle(), Lifecycle::Uncalibrated | Lifecycle::Ready));
+    println!("| {what} | plugged in again: its driver runs after {} ms |", back.as_millis());
     std::thread::sleep(Duration::from_millis(300));
     assert!(!matches!(counters.state(), ServoState::Armed | ServoState::Rendering), "force without arming");
     handle.stop();

@@ -6,6 +6,7 @@
 //! readings do not wait. hidapi's own read waits in whole milliseconds, so the node is polled here.
 
 use super::Kind;
+use super::events::Lookout;
 use crate::device::io::link::{Connector, LONGEST, Link, LinkFault, OpenFault};
 use crate::device::io::mailbox::Mailbox;
 use crate::device::io::thread::now_ns;
@@ -60,17 +61,19 @@ pub struct HidConnector {
     serial: Option<String>,
     /// Node and product id.
     found: Option<(PathBuf, u16)>,
+    lookout: Lookout,
 }
 
 impl HidConnector {
     /// The only device of this kind, or that of this serial number.
     pub fn new(which: Which, serial: Option<String>) -> Self {
-        Self { which, serial, found: None }
+        Self { which, serial, found: None, lookout: Lookout::default() }
     }
 }
 
 impl Connector for HidConnector {
     fn find(&mut self, _now_ns: u64) -> Result<(), OpenFault> {
+        self.lookout.listen();
         let api = hidapi::HidApi::new()
             .map_err(|e| OpenFault::Trouble(format!("cannot list the HID devices: {e}")))?;
         let kind = api
@@ -84,9 +87,18 @@ impl Connector for HidConnector {
 
     fn open(&mut self, _now_ns: u64) -> Result<Box<dyn Link>, OpenFault> {
         let Some((path, product)) = self.found.take() else { return Err(OpenFault::NotThere) };
-        HidrawLink::open(&path, product, self.which.writes)
-            .map(|link| Box::new(link) as Box<dyn Link>)
-            .map_err(|e| trouble(self.which.title, &path.to_string_lossy(), &e))
+        let link = HidrawLink::open(&path, product, self.which.writes)
+            .map_err(|e| trouble(self.which.title, &path.to_string_lossy(), &e))?;
+        self.lookout.rest();
+        Ok(Box::new(link))
+    }
+
+    fn is_told(&self) -> bool {
+        self.lookout.listens()
+    }
+
+    fn wait(&mut self, until_ns: u64) -> Option<bool> {
+        self.lookout.wait(until_ns)
     }
 }
 
@@ -125,6 +137,8 @@ pub struct HidrawLink {
     node: File,
     desk: Option<Arc<Desk>>,
     product: u16,
+    /// Waiting has seen that the device is gone.
+    hung: bool,
 }
 
 impl HidrawLink {
@@ -139,7 +153,7 @@ impl HidrawLink {
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open(path)?;
         if !writes {
-            return Ok(Self { node, desk: None, product });
+            return Ok(Self { node, desk: None, product, hung: false });
         }
         let out = OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path)?;
         let desk = Arc::new(Desk {
@@ -152,7 +166,7 @@ impl HidrawLink {
         let writer = desk.clone();
         // Started from the I/O thread, it inherits its scheduling.
         std::thread::Builder::new().name("device-out".into()).spawn(move || write(&writer, out))?;
-        Ok(Self { node, desk: Some(desk), product })
+        Ok(Self { node, desk: Some(desk), product, hung: false })
     }
 }
 
@@ -168,17 +182,38 @@ fn write(desk: &Desk, mut out: File) {
         let len = usize::try_from(len).unwrap_or(0).min(LONGEST);
         let state = match out.write(&bytes[..len]) {
             Ok(n) if n == len => IDLE,
-            Err(e) if is_gone(&e) => GONE,
-            Ok(_) | Err(_) => FAILED,
+            Ok(_) => FAILED,
+            Err(e) if fault(&e, &out) == LinkFault::Gone => GONE,
+            Err(_) => FAILED,
         };
         desk.state.store(state, Ordering::Release);
         let _ = desk.done.write(1);
     }
 }
 
-/// The kernel's words for a device that was unplugged.
-fn is_gone(e: &std::io::Error) -> bool {
-    matches!(e.raw_os_error().map(Errno::from_raw), Some(Errno::ENODEV | Errno::EIO | Errno::ESHUTDOWN))
+/// What it means that the kernel refused to read or write. Once a node is removed, reading says EIO and writing ENODEV
+/// (drivers/hid/hidraw.c); on the way there the USB side says ESHUTDOWN, ENOENT or ENXIO, and codes that a fault on the bus has, too: EPROTO,
+/// EILSEQ, ETIME, EPIPE (Documentation/driver-api/usb/error-codes.rst). With those the node itself is asked whether it is still one.
+fn fault(e: &std::io::Error, node: &File) -> LinkFault {
+    use Errno as E;
+    let removed = matches!(
+        e.raw_os_error().map(Errno::from_raw),
+        Some(E::ENODEV | E::EIO | E::ESHUTDOWN | E::ENOENT | E::ENXIO)
+    );
+    if removed || is_hung(node) { LinkFault::Gone } else { LinkFault::Failed }
+}
+
+/// The node's device is gone, as its poll has it.
+fn is_hung(node: &File) -> bool {
+    let mut fds = [PollFd::new(node.as_fd(), PollFlags::empty())];
+    let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(Duration::ZERO)), None);
+    hangs(&fds[0])
+}
+
+/// What poll says of a node without a device.
+fn hangs(node: &PollFd<'_>) -> bool {
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    node.revents().is_some_and(|r| r.intersects(gone))
 }
 
 impl Link for HidrawLink {
@@ -223,9 +258,10 @@ impl Link for HidrawLink {
         match self.node.read(buffer) {
             Ok(0) => Err(LinkFault::Gone),
             Ok(len) => Ok(Some((len, now_ns))),
+            // Nothing to read and nobody to write: waiting would not wait any more.
+            Err(e) if e.kind() == ErrorKind::WouldBlock && self.hung => Err(LinkFault::Gone),
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
-            Err(e) if is_gone(&e) => Err(LinkFault::Gone),
-            Err(_) => Err(LinkFault::Failed),
+            Err(e) => Err(fault(&e, &self.node)),
         }
     }
 
@@ -236,16 +272,19 @@ impl Link for HidrawLink {
     fn wait(&mut self, until_ns: u64) {
         let time = TimeSpec::from_duration(Duration::from_nanos(until_ns.saturating_sub(now_ns())));
         let node = PollFd::new(self.node.as_fd(), PollFlags::POLLIN);
-        match &self.desk {
+        self.hung = match &self.desk {
             Some(desk) => {
-                let _ =
-                    ppoll(&mut [node, PollFd::new(desk.done.as_fd(), PollFlags::POLLIN)], Some(time), None);
+                let mut fds = [node, PollFd::new(desk.done.as_fd(), PollFlags::POLLIN)];
+                let _ = ppoll(&mut fds, Some(time), None);
                 let _ = desk.done.read();
+                hangs(&fds[0])
             }
             None => {
-                let _ = ppoll(&mut [node], Some(time), None);
+                let mut fds = [node];
+                let _ = ppoll(&mut fds, Some(time), None);
+                hangs(&fds[0])
             }
-        }
+        };
     }
 }
 
@@ -300,6 +339,79 @@ mod tests {
         }
         assert_eq!((got, &buffer[..], link.product()), (Some((65, 5)), &report[..], 7));
         assert_eq!(link.send(0, &[0; 66]), Err(LinkFault::Failed));
+    }
+
+    /// A socket stands for the node: while its other end is there, and when it is closed.
+    fn node() -> (File, std::os::unix::net::UnixStream) {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        ours.set_nonblocking(true).expect("set");
+        (File::from(std::os::fd::OwnedFd::from(ours)), theirs)
+    }
+
+    /// Every error that there is: of a node whose device is gone none is told as a mere refusal; of one that is there, those
+    /// with which the kernel says that it is not.
+    #[test]
+    fn whatever_a_removed_node_answers_it_is_told_as_removed() {
+        let (there, _other) = node();
+        let (removed, other) = node();
+        drop(other);
+        let gone = [libc::ENODEV, libc::EIO, libc::ESHUTDOWN, libc::ENOENT, libc::ENXIO];
+        for code in 1..=133 {
+            let e = std::io::Error::from_raw_os_error(code);
+            assert_eq!(fault(&e, &removed), LinkFault::Gone, "{e}");
+            assert_eq!(fault(&e, &there) == LinkFault::Gone, gone.contains(&code), "{e}");
+        }
+    }
+
+    /// The whole link over a node that goes: reading, waiting and writing all end with the same word.
+    #[test]
+    fn a_link_whose_node_goes_ends_as_gone() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("node");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("fifo");
+        for writes in [false, true] {
+            let link = || {
+                let mut link = HidrawLink::open(&path, 7, writes).expect("opens");
+                let (there, other) = node();
+                link.node = there;
+                (link, other)
+            };
+            let mut buffer = [0; LONGEST];
+            let (mut there, other) = link();
+            assert_eq!(there.receive(0, &mut buffer), Ok(None));
+            drop(other);
+            there.wait(now_ns() + 3_600_000_000_000);
+            assert!(there.hung, "the wait ends, and says why");
+            assert_eq!(there.receive(0, &mut buffer), Err(LinkFault::Gone));
+            // Also where reading has nothing to say: who waited for it would be woken for ever.
+            let (mut there, _other) = link();
+            there.hung = true;
+            assert_eq!(there.receive(0, &mut buffer), Err(LinkFault::Gone));
+        }
+        // Writing to what is gone: the error is that of a broken pipe.
+        let (out, other) = node();
+        drop(other);
+        let mut link = HidrawLink::open(&path, 7, true).expect("opens");
+        let desk = Arc::new(Desk {
+            report: Mailbox::default(),
+            state: AtomicU8::new(IDLE),
+            stop: AtomicBool::new(false),
+            work: EventFd::from_flags(EfdFlags::EFD_CLOEXEC).expect("an eventfd"),
+            done: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).expect("an eventfd"),
+        });
+        let writer = desk.clone();
+        std::thread::spawn(move || write(&writer, out));
+        link.desk = Some(desk);
+        link.send(0, &[1, 2, 3]).expect("handed over");
+        let mut ended = Ok(false);
+        for _ in 0..2000 {
+            ended = link.sent(0);
+            if ended != Ok(false) {
+                break;
+            }
+            link.wait(now_ns() + 10_000_000);
+        }
+        assert_eq!(ended, Err(LinkFault::Gone));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Devices on this machine's buses: finding them by maker, product and serial number, opening them, and the driver over them.
 
+mod events;
 pub mod hidraw;
 pub mod usb;
 
@@ -7,7 +8,7 @@ use super::driver;
 use super::io::front::Front;
 use super::io::link::{Connector, OpenFault};
 use super::io::port::Port;
-use super::io::runner::{NOT_PLUGGED_IN, Runner};
+use super::io::runner::{NOT_BACK, NOT_PLUGGED_IN, Runner};
 use super::io::scheduling::Scheduling;
 use super::io::shared::Shared;
 use super::io::thread::{IoThread, now_ns};
@@ -200,7 +201,7 @@ pub fn zero(profile: Arc<Profile>, options: &Attached) -> Result<Zeroed, DeviceE
             Lifecycle::Ready | Lifecycle::Uncalibrated if sent >= ZEROS => break Zeroed::Commanded(sent),
             Lifecycle::Fault => break Zeroed::Idle(trouble),
             // It was looked for and is not there.
-            Lifecycle::Absent if trouble == NOT_PLUGGED_IN => break Zeroed::NotThere,
+            Lifecycle::Absent if trouble == NOT_PLUGGED_IN || trouble == NOT_BACK => break Zeroed::NotThere,
             // No library, or none of its devices: nobody could have pushed.
             Lifecycle::Absent if maker && !trouble.is_empty() => break Zeroed::NotThere,
             _ => {}

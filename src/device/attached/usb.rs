@@ -4,6 +4,7 @@
 //! device that is opened, here by the I/O thread, whose real-time scheduling it inherits. Two reads are kept in flight.
 
 use super::Kind;
+use super::events::Lookout;
 use crate::device::io::link::{Connector, LONGEST, Link, LinkFault, OpenFault};
 use crate::device::io::thread::now_ns;
 use crate::device::wire::ftdi::{self, Control, IN_LENGTH};
@@ -21,17 +22,19 @@ const CONTROL: Duration = Duration::from_millis(500);
 pub struct FalconConnector {
     serial: Option<String>,
     found: Option<DeviceInfo>,
+    lookout: Lookout,
 }
 
 impl FalconConnector {
     /// The only Falcon, or that of this serial number.
     pub fn new(serial: Option<String>) -> Self {
-        Self { serial, found: None }
+        Self { serial, found: None, lookout: Lookout::default() }
     }
 }
 
 impl Connector for FalconConnector {
     fn find(&mut self, _now_ns: u64) -> Result<(), OpenFault> {
+        self.lookout.listen();
         // A machine without USB has no such directory.
         if !std::path::Path::new("/sys/bus/usb/devices").is_dir() {
             return Err(OpenFault::NotThere);
@@ -63,7 +66,16 @@ impl Connector for FalconConnector {
         let interface = opened.detach_and_claim_interface(0).wait().map_err(trouble)?;
         let out = interface.endpoint::<Bulk, Out>(ftdi::OUT).map_err(trouble)?;
         let input = interface.endpoint::<Bulk, In>(ftdi::IN).map_err(trouble)?;
+        self.lookout.rest();
         Ok(Box::new(UsbLink::new(interface, out, input)))
+    }
+
+    fn is_told(&self) -> bool {
+        self.lookout.listens()
+    }
+
+    fn wait(&mut self, until_ns: u64) -> Option<bool> {
+        self.lookout.wait(until_ns)
     }
 }
 

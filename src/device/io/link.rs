@@ -74,4 +74,14 @@ pub trait Connector: Send {
     /// # Errors
     /// [`OpenFault`].
     fn open(&mut self, now_ns: u64) -> Result<Box<dyn Link>, OpenFault>;
+
+    /// Somebody tells when a device comes.
+    fn is_told(&self) -> bool {
+        false
+    }
+
+    /// Sleeps until a device may have come: true; or until this time: false. `None`, at once, where nobody tells.
+    fn wait(&mut self, _until_ns: u64) -> Option<bool> {
+        None
+    }
 }

@@ -28,10 +28,16 @@ pub const MARGIN_NS: u64 = 150_000;
 
 /// [`Shared::trouble`] of a device that was looked for and is not there.
 pub const NOT_PLUGGED_IN: &str = "the device is not plugged in";
+/// The same of one that was there before, however the system told of its end.
+pub const NOT_BACK: &str = "the device was unplugged and is not back";
 
 const MS: u64 = 1_000_000;
 /// Time between two looks for a device that is not there.
 const SEARCH_NS: u64 = 250 * MS;
+/// The same where somebody tells when one comes: for what was not told.
+const TOLD_SEARCH_NS: u64 = 2_000 * MS;
+/// Least time between two looks, whatever is told.
+const LEAST_NS: u64 = 50 * MS;
 /// Time before a device that would not start is tried again.
 const RETRY_NS: u64 = 5_000 * MS;
 /// A device that is sent packets and does not answer for so long is opened anew.
@@ -82,6 +88,10 @@ pub struct Runner {
     lost: u64,
     /// A last zero is owed to the device, even if it has to be found again for that.
     owed: bool,
+    /// It was open before.
+    was_there: bool,
+    /// When it was looked for last, ns.
+    looked_ns: u64,
     buffer: [u8; LONGEST],
 }
 
@@ -97,6 +107,8 @@ impl Runner {
             seq: 0,
             lost: 0,
             owed: false,
+            was_there: false,
+            looked_ns: 0,
             buffer: [0; LONGEST],
         }
     }
@@ -137,7 +149,16 @@ impl Runner {
                 link.wait(until_ns);
                 true
             }
-            State::Searching(_) | State::Found | State::Ended => false,
+            State::Searching(next) => match self.connector.wait(until_ns) {
+                Some(came) => {
+                    if came {
+                        *next = self.looked_ns + LEAST_NS;
+                    }
+                    true
+                }
+                None => false,
+            },
+            State::Found | State::Ended => false,
         }
     }
 
@@ -147,6 +168,7 @@ impl Runner {
     }
 
     fn search(&mut self, now: u64) -> u64 {
+        self.looked_ns = now;
         match self.connector.find(now) {
             Ok(()) => {
                 self.state = State::Found;
@@ -162,6 +184,7 @@ impl Runner {
                 self.shared.stats.starts.fetch_add(1, Relaxed);
                 self.shared.set_trouble("");
                 self.shared.set_lifecycle(Lifecycle::Booting);
+                self.was_there = true;
                 self.port.begin(link.product());
                 self.state = State::Starting(link);
                 now
@@ -172,12 +195,14 @@ impl Runner {
 
     fn missing(&mut self, fault: &OpenFault, now: u64) -> u64 {
         self.shared.set_trouble(match fault {
+            OpenFault::NotThere if self.was_there => NOT_BACK,
             OpenFault::NotThere => NOT_PLUGGED_IN,
             OpenFault::Trouble(text) => text,
         });
         self.shared.set_lifecycle(Lifecycle::Absent);
-        self.state = State::Searching(now + SEARCH_NS);
-        now + SEARCH_NS
+        let next = now + if self.connector.is_told() { TOLD_SEARCH_NS } else { SEARCH_NS };
+        self.state = State::Searching(next);
+        next
     }
 
     /// The link is dropped by the caller.

@@ -2,6 +2,7 @@
 //! force took effect.
 
 mod lives;
+mod told;
 
 use super::link::{Connector, LONGEST};
 use super::port::Port;
