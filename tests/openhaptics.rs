@@ -19,6 +19,7 @@ struct StandIn {
     set: extern "C" fn(i32, u32),
     get: extern "C" fn(i32) -> u32,
     force: extern "C" fn(i32) -> f64,
+    hang: extern "C" fn(i32, u32),
 }
 
 const PRESENT: i32 = 0;
@@ -32,6 +33,24 @@ const OPENS: i32 = 1;
 const UPDATED: i32 = 2;
 const OPEN: i32 = 3;
 const RUNNING: i32 = 4;
+const PUSHES: i32 = 5;
+
+/// Calls of the library, by the stand-in's numbers.
+const INIT: i32 = 0;
+const SET_DOUBLE: i32 = 8;
+const END_FRAME: i32 = 4;
+const NOBODY: i32 = -1;
+/// Those of a round.
+const IN_A_ROUND: [(&str, i32); 7] = [
+    ("hdMakeCurrentDevice", 2),
+    ("hdBeginFrame", 3),
+    ("hdEndFrame", END_FRAME),
+    ("hdGetIntegerv", 6),
+    ("hdGetDoublev", 7),
+    ("hdSetDoublev", SET_DOUBLE),
+    ("hdGetError", 10),
+];
+const FOR_EVER: u32 = u32::MAX;
 
 impl StandIn {
     /// Compiles and loads it; `None` where there is no compiler.
@@ -72,6 +91,7 @@ impl StandIn {
             set: function!(c"standin_set"),
             get: function!(c"standin_get"),
             force: function!(c"standin_force"),
+            hang: function!(c"standin_hang"),
         })
     }
 
@@ -324,6 +344,96 @@ fn a_phantom_through_the_library_of_its_maker() {
         drop(device);
         assert_eq!((hd.forces(), (hd.get)(OPEN), (hd.get)(RUNNING)), (Vec3::zeros(), 0, 0));
     }
+    hanging_calls(&hd, dir.path());
     assert!((hd.force)(3) <= 3.0 + 1e-9, "never more than the device bears: {}", (hd.force)(3));
     assert_eq!((hd.get)(MISUSE), 0, "calls that the interface does not allow");
+}
+
+/// Every call of a round hangs for ever, or comes back late: the device is absent and says why, nothing that the servo wanted before
+/// goes out once the call has come back, and whoever ends meanwhile ends.
+fn hanging_calls(hd: &StandIn, dir: &Path) {
+    (hd.set)(STYLE, 2);
+    (hd.set)(CALIBRATION, 0x5000);
+    let force = Vec3::new(0.0, 1.0, -2.0);
+    let pull = Wrench { force, torque: Vec3::zeros() };
+    let mut device = phantom(&hd.options()).unwrap();
+    for (name, call) in IN_A_ROUND {
+        wait("ready", || device.lifecycle() == Lifecycle::Ready);
+        push(&mut device, hd, force, force);
+        (hd.hang)(call, FOR_EVER);
+        // The servo goes on wanting its force all the while.
+        let mut reason = String::new();
+        wait("absent", || {
+            let _ = device.read(now());
+            let _ = device.write(now(), &pull);
+            reason = trouble(&*device);
+            device.lifecycle() == Lifecycle::Absent && reason.contains("hangs in a call")
+        });
+        assert_eq!(device.write(now(), &pull).unwrap_err(), WriteFault::Gone, "{name}");
+        assert!(device.io().expect("its I/O").unconfirmed(), "{name}: nobody knows what the motors have");
+        let (opens, pushes) = ((hd.get)(OPENS), (hd.get)(PUSHES));
+        (hd.hang)(NOBODY, 0);
+        wait("found again", || {
+            let _ = device.read(now());
+            let _ = device.write(now(), &pull);
+            (hd.get)(OPENS) > opens
+        });
+        // The frame that hung may end with what it was given when that was fresh; no other has a force.
+        let late = (hd.get)(PUSHES) - pushes;
+        assert!(
+            late <= u32::from(call == SET_DOUBLE || call == END_FRAME),
+            "{name}: {late} frames with an old force"
+        );
+        assert!(!device.io().expect("its I/O").unconfirmed(), "{name}: it has had its zeros");
+        assert_eq!((hd.get)(MISUSE), 0, "{name}");
+    }
+    // Late by less than it takes to be given up: a force that is older than 5 ms does not go out.
+    for (name, call) in IN_A_ROUND.into_iter().filter(|(_, call)| *call != SET_DOUBLE && *call != END_FRAME) {
+        wait("ready", || device.lifecycle() == Lifecycle::Ready);
+        push(&mut device, hd, force, force);
+        (hd.hang)(call, 40);
+        let pushes = (hd.get)(PUSHES);
+        // The servo is silent, so each frame that ends after the call came back has only what is old.
+        std::thread::sleep(Duration::from_millis(200));
+        let late = (hd.get)(PUSHES) - pushes;
+        assert!(late <= 8, "{name}: {late} frames with a force: more than fit into 5 ms, and one under way");
+        wait("zero", || hd.forces() == Vec3::zeros());
+        (hd.hang)(NOBODY, 0);
+    }
+    wait("ready", || device.lifecycle() == Lifecycle::Ready);
+    push(&mut device, hd, force, force);
+    // The daemon ends while a call hangs: it does not wait for it, and says that nobody has confirmed the zero.
+    let (shared, begin) = (device.io().expect("its I/O"), Instant::now());
+    (hd.hang)(END_FRAME, FOR_EVER);
+    drop(device);
+    assert!(begin.elapsed() < Duration::from_secs(20) && shared.unconfirmed());
+    (hd.hang)(NOBODY, 0);
+    // Opening never comes back: it is told, and can be ended.
+    (hd.set)(FAILS, 0);
+    // Who hung has the library until it has closed the device.
+    let free = || phantom(&hd.options()).is_ok();
+    wait("it is free", free);
+    (hd.hang)(INIT, FOR_EVER);
+    let device = phantom(&hd.options()).unwrap();
+    wait("it says so", || trouble(&*device).contains("has not come back"));
+    assert_eq!(device.lifecycle(), Lifecycle::Absent);
+    drop(device);
+    (hd.hang)(NOBODY, 0);
+    wait("it is free", free);
+    // From outside: whatever hangs, the last zero ends, and does not claim what it does not know.
+    let config = dir.join("hapticd.toml");
+    let text = format!(
+        "[device]\nname = \"phantom-omni\"\ndriver = \"attached\"\nlibrary = \"{}\"\n",
+        hd.path.display()
+    );
+    std::fs::write(&config, text).unwrap();
+    for (name, call) in IN_A_ROUND.into_iter().chain([("hdInitDevice", INIT)]) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hapticd"));
+        let out =
+            command.args(["zero", "--config"]).arg(&config).env("STANDIN_HANG", call.to_string()).output();
+        let out = out.expect("runs");
+        let said = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{name}: {said}");
+        assert!(!said.contains("zero commanded"), "{name}: {said}");
+    }
 }

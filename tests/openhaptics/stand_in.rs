@@ -70,6 +70,28 @@ static STATE: Mutex<State> = Mutex::new(State {
 });
 static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 
+/// The call that hangs, and for how long, ms; `u32::MAX` = until it is told otherwise.
+static HANG: Mutex<(c_int, c_uint)> = Mutex::new((-1, 0));
+/// Frames that have put a force on the motors.
+static PUSHES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+/// Every call comes by here first.
+fn pass(call: c_int) {
+    let hang = || *HANG.lock().unwrap_or_else(|e| e.into_inner());
+    let asked = std::env::var("STANDIN_HANG").ok().and_then(|t| t.parse::<c_int>().ok());
+    let begin = std::time::Instant::now();
+    loop {
+        let (which, ms) = match asked {
+            Some(which) => (which, c_uint::MAX),
+            None => hang(),
+        };
+        if which != call || ms != c_uint::MAX && begin.elapsed() >= Duration::from_millis(ms.into()) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn with<T>(f: impl FnOnce(&mut State) -> T) -> T {
     f(&mut STATE.lock().unwrap_or_else(|e| e.into_inner()))
 }
@@ -78,6 +100,7 @@ fn with<T>(f: impl FnOnce(&mut State) -> T) -> T {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdInitDevice(name: *const c_char) -> c_uint {
+    pass(0);
     with(|s| {
         s.misuse += u32::from(!name.is_null() || s.open.is_some());
         if !s.present {
@@ -98,6 +121,7 @@ pub unsafe extern "C" fn hdInitDevice(name: *const c_char) -> c_uint {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdDisableDevice(device: c_uint) {
+    pass(1);
     with(|s| {
         s.misuse += u32::from(s.open != Some(device) || s.frame);
         (s.open, s.output, s.force) = (None, false, [0.0; 3]);
@@ -106,6 +130,7 @@ pub unsafe extern "C" fn hdDisableDevice(device: c_uint) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdMakeCurrentDevice(device: c_uint) {
+    pass(2);
     with(|s| {
         s.misuse += u32::from(s.open != Some(device));
         s.current = device;
@@ -114,6 +139,7 @@ pub unsafe extern "C" fn hdMakeCurrentDevice(device: c_uint) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdBeginFrame(device: c_uint) {
+    pass(3);
     with(|s| {
         s.misuse += u32::from(s.frame || s.open != Some(device) || s.current != device);
         s.frame = true;
@@ -122,6 +148,7 @@ pub unsafe extern "C" fn hdBeginFrame(device: c_uint) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdEndFrame(device: c_uint) {
+    pass(4);
     with(|s| {
         s.misuse += u32::from(!s.frame || s.open != Some(device));
         s.frame = false;
@@ -130,6 +157,7 @@ pub unsafe extern "C" fn hdEndFrame(device: c_uint) {
         }
         // Errors about forces and the device take the force away.
         s.force = if s.output && s.fails == 0 { s.pending } else { [0.0; 3] };
+        PUSHES.fetch_add(u32::from(s.force != [0.0; 3]), std::sync::atomic::Ordering::SeqCst);
         s.largest = s.largest.max(s.force.iter().map(|f| f * f).sum::<f64>().sqrt());
         s.pending = [0.0; 3];
     });
@@ -137,6 +165,7 @@ pub unsafe extern "C" fn hdEndFrame(device: c_uint) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdEnable(what: c_uint) {
+    pass(5);
     with(|s| match what {
         0x4000 => s.output = true,
         _ => s.misuse += 1,
@@ -145,6 +174,7 @@ pub unsafe extern "C" fn hdEnable(what: c_uint) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdGetIntegerv(what: c_uint, out: *mut c_int) {
+    pass(6);
     let value = with(|s| match what {
         0x2000 => {
             s.misuse += u32::from(!s.frame);
@@ -161,6 +191,7 @@ pub unsafe extern "C" fn hdGetIntegerv(what: c_uint, out: *mut c_int) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdGetDoublev(what: c_uint, out: *mut f64) {
+    pass(7);
     let (values, n) = with(|s| {
         let mut values = [0.0; 16];
         match what {
@@ -191,6 +222,7 @@ pub unsafe extern "C" fn hdGetDoublev(what: c_uint, out: *mut f64) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdSetDoublev(what: c_uint, values: *const f64) {
+    pass(8);
     let force = unsafe { [*values, *values.add(1), *values.add(2)] };
     with(|s| {
         s.misuse += u32::from(what != 0x2700 || !s.frame);
@@ -200,6 +232,7 @@ pub unsafe extern "C" fn hdSetDoublev(what: c_uint, values: *const f64) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdGetString(what: c_uint) -> *const c_char {
+    pass(9);
     match what {
         0x2501 => c"Stand-in".as_ptr(),
         0x2504 => c"S-1".as_ptr(),
@@ -209,16 +242,19 @@ pub unsafe extern "C" fn hdGetString(what: c_uint) -> *const c_char {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdGetError() -> ErrorInfo {
+    pass(10);
     with(|s| ErrorInfo { code: std::mem::take(&mut s.error), internal: -1, device: s.current })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdCheckCalibration() -> c_uint {
+    pass(11);
     with(|s| s.calibration)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdUpdateCalibration(style: c_uint) {
+    pass(12);
     with(|s| {
         s.misuse += u32::from(style != s.style);
         s.updated += 1;
@@ -230,11 +266,13 @@ pub unsafe extern "C" fn hdUpdateCalibration(style: c_uint) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdSetSchedulerRate(rate: c_ulong) {
+    pass(13);
     with(|s| s.rate = rate);
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdScheduleAsynchronous(f: Callback, data: *mut c_void, priority: c_ushort) -> c_ulong {
+    pass(14);
     with(|s| {
         s.misuse += u32::from(s.scheduled.is_some() || priority != c_ushort::MAX);
         s.scheduled = Some((f, data as usize));
@@ -244,6 +282,7 @@ pub unsafe extern "C" fn hdScheduleAsynchronous(f: Callback, data: *mut c_void, 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdUnschedule(handle: c_ulong) {
+    pass(15);
     with(|s| {
         s.misuse += u32::from(handle != 7 || s.scheduled.is_none());
         s.scheduled = None;
@@ -252,6 +291,7 @@ pub unsafe extern "C" fn hdUnschedule(handle: c_ulong) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdStartScheduler() {
+    pass(16);
     with(|s| {
         s.misuse += u32::from(s.running || s.rate != 1000);
         s.running = true;
@@ -269,6 +309,7 @@ pub unsafe extern "C" fn hdStartScheduler() {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hdStopScheduler() {
+    pass(17);
     with(|s| {
         s.misuse += u32::from(!s.running);
         s.running = false;
@@ -279,6 +320,12 @@ pub unsafe extern "C" fn hdStopScheduler() {
 }
 
 // --- what the test does with it ----------------------------------------------------------------------------------
+
+/// Has the call of that number, in the order above, hang for so many ms; `u32::MAX` = until the next word.
+#[unsafe(no_mangle)]
+pub extern "C" fn standin_hang(call: c_int, ms: c_uint) {
+    *HANG.lock().unwrap_or_else(|e| e.into_inner()) = (call, ms);
+}
 
 /// Moves the device (mm) and presses its buttons.
 #[unsafe(no_mangle)]
@@ -298,7 +345,7 @@ pub extern "C" fn standin_set(what: c_int, value: c_uint) {
     });
 }
 
-/// 0: misuse. 1: opened so often. 2: calibrated so often. 3: open. 4: the scheduler runs.
+/// 0: misuse. 1: opened so often. 2: calibrated so often. 3: open. 4: the scheduler runs. 5: frames with a force.
 #[unsafe(no_mangle)]
 pub extern "C" fn standin_get(what: c_int) -> c_uint {
     with(|s| match what {
@@ -306,6 +353,7 @@ pub extern "C" fn standin_get(what: c_int) -> c_uint {
         1 => s.opens,
         2 => s.updated,
         3 => u32::from(s.open.is_some()),
+        5 => PUSHES.load(std::sync::atomic::Ordering::SeqCst),
         _ => u32::from(s.running),
     })
 }

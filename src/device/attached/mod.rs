@@ -202,8 +202,14 @@ pub fn zero(profile: Arc<Profile>, options: &Attached) -> Result<Zeroed, DeviceE
             Lifecycle::Fault => break Zeroed::Idle(trouble),
             // It was looked for and is not there.
             Lifecycle::Absent if trouble == NOT_PLUGGED_IN || trouble == NOT_BACK => break Zeroed::NotThere,
-            // No library, or none of its devices: nobody could have pushed.
-            Lifecycle::Absent if maker && !trouble.is_empty() => break Zeroed::NotThere,
+            // It hangs: what the motors have is not known.
+            Lifecycle::Absent if maker && (shared.unconfirmed() || trouble == openhaptics::NOT_BACK) => {
+                break Zeroed::Failed(trouble);
+            }
+            // No library, or none of its devices: nobody could have pushed. One that was there and has gone is another matter.
+            Lifecycle::Absent if maker && !trouble.is_empty() && shared.stats.starts.load(Relaxed) == 0 => {
+                break Zeroed::NotThere;
+            }
             _ => {}
         }
         if Instant::now() > end {

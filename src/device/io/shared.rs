@@ -5,7 +5,9 @@ use super::mailbox::Mailbox;
 use super::seldom::seldom_exceeded;
 use crate::device::{Emergency, Lifecycle};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 /// One reading on its way to the servo.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -194,7 +196,7 @@ pub struct Shared {
 impl Shared {
     /// The device's state. Real-time safe.
     pub fn lifecycle(&self) -> Lifecycle {
-        match self.lifecycle.load(Relaxed) {
+        match self.lifecycle.load(Acquire) {
             1 => Lifecycle::Booting,
             2 => Lifecycle::Uncalibrated,
             3 => Lifecycle::Ready,
@@ -203,9 +205,9 @@ impl Shared {
         }
     }
 
-    /// Sets the device's state. Real-time safe.
+    /// Sets the device's state; whoever sees it sees what was set before it, too. Real-time safe.
     pub(in crate::device) fn set_lifecycle(&self, lifecycle: Lifecycle) {
-        self.lifecycle.store(lifecycle as u8, Relaxed);
+        self.lifecycle.store(lifecycle as u8, Release);
     }
 
     /// Counts the times at which the device's frame or presence was lost: a force wanted before must not be sent after.
@@ -292,6 +294,11 @@ impl Shared {
 
     pub(in crate::device) fn set_unconfirmed(&self) {
         self.unconfirmed.store(true, Relaxed);
+    }
+
+    /// It has taken its zero after all.
+    pub(in crate::device) fn set_confirmed(&self) {
+        self.unconfirmed.store(false, Relaxed);
     }
 
     pub(in crate::device) fn stopping(&self) -> bool {

@@ -70,6 +70,8 @@ pub(super) struct Mail {
     refusals: AtomicU64,
     /// Rounds of the vendor's thread so far.
     rounds: AtomicU64,
+    /// Since when our own thread is in the library, ns; 0 = it is not.
+    inside_ns: AtomicU64,
     readings: Mailbox<READING>,
     commands: Mailbox<6>,
 }
@@ -81,6 +83,7 @@ impl Mail {
             nominal: AtomicU64::new(f64::INFINITY.to_bits()),
             refusals: AtomicU64::new(0),
             rounds: AtomicU64::new(0),
+            inside_ns: AtomicU64::new(0),
             readings: Mailbox::default(),
             commands: Mailbox::default(),
         }
@@ -99,6 +102,19 @@ impl Mail {
     /// Rounds of the vendor's thread so far.
     pub(super) fn rounds(&self) -> u64 {
         self.rounds.load(Relaxed)
+    }
+
+    /// Our own thread begins something that may call the library, or has ended it (0).
+    pub(super) fn set_inside(&self, since_ns: u64) {
+        self.inside_ns.store(since_ns, Relaxed);
+    }
+
+    /// Our own thread has not come back for so long, ns.
+    pub(super) fn inside(&self, now: u64) -> u64 {
+        match self.inside_ns.load(Relaxed) {
+            0 => 0,
+            since => now.saturating_sub(since),
+        }
     }
 
     /// Largest force that goes out, N. Real-time safe.
@@ -167,10 +183,15 @@ impl Link {
         }
     }
 
+    /// A round is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::SeqCst)
+    }
+
     /// Waits until no round is under way; false when that takes longer than `most_ns`.
     pub(super) fn quiet(&self, most_ns: u64) -> bool {
         let end = now_ns() + most_ns;
-        while self.busy.load(Ordering::SeqCst) {
+        while self.is_busy() {
             if now_ns() > end {
                 return false;
             }
@@ -256,11 +277,12 @@ impl Link {
             self.check();
         }
         let now = now_ns();
-        let (force, command) = self.wanted(now);
-        let (transform, buttons) = library.frame(device, || {
-            let read = (library.doubles(TRANSFORM), library.integer(BUTTONS));
+        let (transform, buttons, command) = library.frame(device, || {
+            let (transform, buttons) = (library.doubles(TRANSFORM), library.integer(BUTTONS));
+            // Any call may have taken its time: what is wanted is asked as late as can be, so that no old force goes out.
+            let (force, command) = self.wanted(now_ns());
             library.set_force(&force);
-            read
+            (transform, buttons, command)
         });
         match library.error() {
             0 => {}

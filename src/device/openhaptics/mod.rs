@@ -13,7 +13,7 @@ pub use front::Phantom;
 
 use super::io::scheduling::Scheduling;
 use super::io::shared::Shared;
-use super::io::thread::IoThread;
+use super::io::thread::{IoThread, now_ns};
 use super::profile::Profile;
 use super::{DeviceError, Lifecycle};
 use link::Mail;
@@ -52,6 +52,7 @@ pub fn open(
         again_ns: 0,
         seen: (0, 0),
         told_ns: None,
+        hangs: false,
     };
     let ended = Arc::new(AtomicBool::new(false));
     let (failing, over) = (shared.clone(), ended.clone());
@@ -79,17 +80,27 @@ pub fn open(
 
 /// Between two beats.
 const BEAT: Duration = Duration::from_millis(20);
+/// [`Shared::trouble`] while it is.
+pub(super) const NOT_BACK: &str =
+    "the maker's library has not come back from a call for two seconds; where it never does, restart hapticd";
+/// Our own thread may be in the library for so long before that is told, ns.
+const LONG_NS: u64 = 2_000_000_000;
 
 /// Counts rounds for the watchdog while nothing is asked of the device, or the maker's thread goes on. Our own thread may be in the
 /// library for seconds.
 fn beat(shared: &Shared, mail: &Mail, ended: &AtomicBool) {
-    let mut before = 0;
+    let (mut before, mut told) = (0, false);
     while !ended.load(Ordering::Acquire) {
         let rounds = mail.rounds();
         if shared.lifecycle() != Lifecycle::Ready || rounds != before {
             shared.stats.rounds.fetch_add(1, Ordering::Relaxed);
         }
         before = rounds;
+        let long = mail.inside(now_ns()) > LONG_NS;
+        if long && !told {
+            shared.set_trouble(NOT_BACK);
+        }
+        told = long;
         std::thread::sleep(BEAT);
     }
 }

@@ -50,13 +50,18 @@ pub(super) struct Supervisor {
     pub(super) seen: (u64, u64),
     /// Until when a refused force is told, ns.
     pub(super) told_ns: Option<u64>,
+    /// A round hangs in the library.
+    pub(super) hangs: bool,
 }
 
 impl Supervisor {
     /// Until it is told to stop.
     pub(super) fn run(mut self) {
         while !self.shared.stopping() {
-            self.look(now_ns());
+            let now = now_ns();
+            self.mail.set_inside(now);
+            self.look(now);
+            self.mail.set_inside(0);
             std::thread::sleep(LOOK);
         }
         self.end();
@@ -147,17 +152,43 @@ impl Supervisor {
         if rounds != self.seen.0 {
             self.seen = (rounds, now);
         }
+        if self.hangs && link.is_busy() {
+            return;
+        }
         let broken = link.broken.load(Relaxed);
-        if broken != 0 || now.saturating_sub(self.seen.1) > STILL_NS {
+        if self.hangs || broken != 0 || now.saturating_sub(self.seen.1) > STILL_NS {
             let why = match broken {
                 0 => "the maker's thread stands still".to_owned(),
                 code => format!("the device is lost ({})", error_name(code)),
             };
+            // Before it is absent: who asks whether it has its zero must not take that for an end of what may still hang.
+            if link.is_busy() {
+                self.shared.set_unconfirmed();
+            }
             self.shared.set_lifecycle(Lifecycle::Absent);
             self.shared.new_life();
             // Before the library is asked again: it may hang.
             self.shared.set_trouble(&why);
-            self.shared.stats.gone.fetch_add(1, Relaxed);
+            if std::mem::take(&mut self.hangs) {
+                // Whatever the call that hung has left on: some rounds of zero.
+                if self.last_rounds(link) {
+                    self.shared.set_confirmed();
+                }
+            } else {
+                self.shared.stats.gone.fetch_add(1, Relaxed);
+                if link.quiet(QUIET_NS) {
+                    self.shared.set_confirmed();
+                } else {
+                    // A device that is closed under a call of its own is nobody's any more; open, it gets zero in the first round after.
+                    self.hangs = true;
+                    self.shared.set_unconfirmed();
+                    self.shared.set_trouble(
+                        "the maker's library hangs in a call, and the motors hold what it gives them: switch the device off; where the \
+                         library does not come back, restart hapticd",
+                    );
+                    return;
+                }
+            }
             self.close(link);
             if broken == 0 && STARTED.swap(false, Relaxed) {
                 link.library.stop_scheduler();
@@ -203,18 +234,28 @@ impl Supervisor {
         }
     }
 
+    /// A few rounds of zero, which is all that rounds give while nothing is ready; true when they came.
+    fn last_rounds(&self, link: &Link) -> bool {
+        let (from, until) = (self.shared.stats.sent.load(Relaxed), now_ns() + LAST_NS);
+        let sent = || self.shared.stats.sent.load(Relaxed).wrapping_sub(from) >= LAST_ROUNDS;
+        while !sent() && link.broken.load(Relaxed) == 0 && now_ns() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        sent()
+    }
+
     /// A few rounds of zero, and the end.
     fn end(&mut self) {
         self.shared.silence();
         let Some(link) = self.link.clone() else { return };
         if self.scheduled.is_some() {
-            let (from, until) = (self.shared.stats.sent.load(Relaxed), now_ns() + LAST_NS);
-            let sent = || self.shared.stats.sent.load(Relaxed).wrapping_sub(from);
-            while sent() < LAST_ROUNDS && now_ns() < until {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            if sent() < LAST_ROUNDS && link.broken.load(Relaxed) == 0 {
+            if !self.last_rounds(&link) && link.broken.load(Relaxed) == 0 {
                 self.shared.set_unconfirmed();
+            }
+            // It cannot be closed under a call that hangs. Whoever ends leaves this thread behind.
+            while !link.quiet(QUIET_NS) {
+                self.shared.set_unconfirmed();
+                self.shared.set_lifecycle(Lifecycle::Absent);
             }
         }
         self.close(&link);
