@@ -25,6 +25,9 @@ pub const USAGE: u8 = 2;
 /// Code for "done, but something was found to be degraded, or was refused".
 pub const FINDINGS: u8 = 3;
 
+/// Code of `run` when it ended and nobody has confirmed that the force is zero.
+pub const UNCONFIRMED: u8 = 4;
+
 /// Code of `run` for a configuration that cannot be used: EX_CONFIG of sysexits.h. The unit does not start it again.
 pub const CONFIG: u8 = 78;
 

@@ -7,7 +7,7 @@ use super::{exit, out};
 use crate::config::Config;
 use crate::control::cpu::Cpus;
 use crate::control::log::Log;
-use crate::control::supervisor::{self, Engine, Outcome};
+use crate::control::supervisor::{self, Ending, Engine};
 use crate::control::throttle::LogThrottle;
 use crate::scene::model::{Limits, Scene};
 use anyhow::Context;
@@ -46,14 +46,30 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     let log = start_log(&config)?;
-    let ended = serve(&config, scene, engines, args.debug_requests);
-    if let Err(error) = &ended {
+    let (code, said) = match supervisor::run(&config, scene, engines, args.debug_requests) {
+        Ok(ending) => last_words(ending),
+        Err(error) => (exit::FAILED, Some(out::causes(&error))),
+    };
+    if let Some(said) = said {
         // Said here, where a stderr that takes nothing holds up nobody.
-        let text = format!("hapticd: {}\n", out::causes(error));
+        let text = format!("hapticd: {said}\n");
         log.line(out::printable(&text).into_owned().into_bytes());
     }
     log.finish();
-    Ok(ended.unwrap_or(exit::FAILED))
+    Ok(code)
+}
+
+/// How it ended, for the exit code and the journal: a panic says nothing about the force, nor the force about a panic.
+fn last_words(ending: Ending) -> (ExitCode, Option<String>) {
+    const UNKNOWN: &str = "zero force was not confirmed by the servo and the device; run `hapticd zero`";
+    match (ending.asked, ending.zero) {
+        (true, true) => (exit::OK, None),
+        (false, true) => (exit::FAILED, Some("a thread panicked; zero force was commanded".into())),
+        (true, false) => (ExitCode::from(exit::UNCONFIRMED), Some(UNKNOWN.into())),
+        (false, false) => {
+            (ExitCode::from(exit::UNCONFIRMED), Some(format!("a thread panicked, and {UNKNOWN}")))
+        }
+    }
 }
 
 /// Everything that the configuration names.
@@ -86,21 +102,6 @@ fn prepare(args: &Args) -> anyhow::Result<(Config, Scene, Vec<Box<dyn Engine>>)>
     Ok((config, scene, engines))
 }
 
-fn serve(
-    config: &Config,
-    scene: Scene,
-    engines: Vec<Box<dyn Engine>>,
-    debug: bool,
-) -> anyhow::Result<ExitCode> {
-    match supervisor::run(config, scene, engines, debug)? {
-        Outcome::Clean => Ok(exit::OK),
-        Outcome::Panicked => anyhow::bail!("a thread panicked; the force was taken away"),
-        Outcome::Unconfirmed => {
-            anyhow::bail!("zero force was not confirmed by the servo and the device; run `hapticd zero`")
-        }
-    }
-}
-
 /// systemd adds the time itself; elsewhere a line without time is of little use.
 fn start_log(config: &Config) -> anyhow::Result<Log> {
     let cpus = Cpus::divide(&config.cores()).map_err(anyhow::Error::msg)?;
@@ -117,4 +118,22 @@ fn start_log(config: &Config) -> anyhow::Result<Log> {
     let throttle = LogThrottle::telling(log.clone());
     let _ = tracing_subscriber::registry().with(lines.with_filter(throttle.and(filter))).try_init();
     Ok(log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_without_confirmed_zero_has_a_code_of_its_own_and_a_panic_does_not_hide_it() {
+        let words = |asked, zero| last_words(Ending { asked, zero });
+        assert_eq!(words(true, true), (exit::OK, None));
+        for (asked, zero) in [(true, false), (false, false), (false, true)] {
+            let (code, said) = words(asked, zero);
+            let said = said.expect("a word about it");
+            assert_eq!(code, if zero { exit::FAILED } else { ExitCode::from(exit::UNCONFIRMED) });
+            assert_eq!(said.contains("panicked"), !asked, "{said}");
+            assert_eq!(said.contains("hapticd zero"), !zero, "{said}");
+        }
+    }
 }

@@ -4,8 +4,8 @@ use super::bridge::{Bridge, Request};
 use super::cpu::Cpus;
 use super::signals;
 use super::status::StatusBoard;
-use super::supervisor::{Engine, Started};
-use crate::servo::handle::{Counters, Flags};
+use super::supervisor::{Ending, Engine, Join, Started};
+use crate::servo::handle::{Counters, Flags, ServoHandle};
 use crate::servo::record::{Fault, ServoState};
 use nix::sys::signal::Signal;
 use std::sync::Arc;
@@ -21,11 +21,13 @@ const MAX_PANICS: u32 = 5;
 const BRIDGE: Duration = Duration::from_millis(500);
 /// Time in which the servos must have commanded their last zero.
 const LAST_ZERO: Duration = Duration::from_secs(2);
+/// Time after that in which the devices of servos that have must be closed: one's I/O thread is waited for 1.5 s.
+const LAST_CLOSE: Duration = Duration::from_millis(1600);
 
 struct Servo {
     flags: Flags,
     counters: Arc<Counters>,
-    join: Option<Box<dyn FnOnce() -> bool + Send>>,
+    join: Option<Join>,
 }
 
 /// Keeps the servo of a device running: starts it, and starts another when it has ended.
@@ -40,7 +42,9 @@ pub(super) struct Keeper {
     /// The next servo is not the first.
     again: bool,
     /// The end of the servo before: its device may take its time to be closed.
-    joining: Option<JoinHandle<bool>>,
+    joining: Option<JoinHandle<Ending>>,
+    /// The servo before has ended, nobody knows whether its device took its zero, and no servo has come since to say so.
+    in_doubt: bool,
     /// Servos that panicked.
     panics: u32,
 }
@@ -58,6 +62,7 @@ impl Keeper {
             last_error: String::new(),
             again: false,
             joining: None,
+            in_doubt: false,
             panics: 0,
         }
     }
@@ -77,7 +82,8 @@ impl Keeper {
         if let Some(servo) = self.servo.take_if(|s| s.counters.ended()) {
             self.lost(servo, bridge, board);
         }
-        if self.joining.take_if(|j| j.is_finished()).is_some() {
+        if let Some(joining) = self.joining.take_if(|j| j.is_finished()) {
+            self.closed(joining.join().is_ok_and(|e| e.zero), board);
             self.next = Instant::now() + RETRY;
         }
         let idle = self.servo.is_none() && self.coming.is_none() && self.joining.is_none();
@@ -125,7 +131,22 @@ impl Keeper {
         board.no_servo(self.device);
         self.next = Instant::now() + RETRY;
         if let Some(join) = servo.join.take() {
-            self.joining = std::thread::Builder::new().name("device-end".into()).spawn(join).ok();
+            match std::thread::Builder::new().name("device-end".into()).spawn(join) {
+                Ok(joining) => self.joining = Some(joining),
+                Err(_) => self.closed(false, board),
+            }
+        }
+    }
+
+    /// The device of a servo that had ended is closed; `zero`: nothing says that it did not take its last zero.
+    fn closed(&mut self, zero: bool, board: &StatusBoard) {
+        self.in_doubt = !zero;
+        if !zero {
+            board.warn_of(
+                self.device,
+                "the device did not confirm its last zero when its servo ended; it gets another once it can be opened again; until \
+                 then keep a hand on its power switch",
+            );
         }
     }
 
@@ -133,11 +154,16 @@ impl Keeper {
     fn begin(&mut self) {
         let Some(mut engine) = self.engine.take() else { return };
         let (tell, hear) = mpsc::channel();
-        let cpus = self.cpus.clone();
+        let (device, cpus) = (self.device, self.cpus.clone());
         let opening = move || {
             // The servo's thread inherits both: it may pin itself anywhere, and no handler ever runs in it.
             cpus.everywhere();
-            let result = signals::blocked(|| engine.start(&cpus));
+            // Before its thread runs: a panic in its first tick is its own.
+            let watch = |servo: &ServoHandle| signals::watch(device, servo.disarm_flag(), servo.counters());
+            let result = signals::blocked(|| engine.start(&cpus, &watch));
+            if result.is_err() {
+                signals::unwatch(device);
+            }
             let _ = tell.send((engine, result));
         };
         if std::thread::Builder::new().name("device".into()).spawn(opening).is_ok() {
@@ -147,7 +173,6 @@ impl Keeper {
 
     fn welcome(&mut self, s: Started, bridge: &Bridge, board: &StatusBoard) {
         let (flags, counters) = (s.handle.disarm_flag(), s.handle.counters());
-        signals::watch(self.device, flags.clone(), counters.clone());
         match board.name(self.device) {
             Some(role) => tracing::info!(device = %s.device, %role, "the servo runs"),
             None => tracing::info!(device = %s.device, "the servo runs"),
@@ -157,6 +182,7 @@ impl Keeper {
         }
         board.servo(self.device, &s.device, s.rt, s.limits, counters.clone());
         self.servo = Some(Servo { flags, counters, join: Some(s.join) });
+        self.in_doubt = false;
         tell(bridge, Request::Attach(self.device, Box::new(s.handle)));
     }
 }
@@ -185,29 +211,125 @@ pub(super) fn suspend(keepers: &[Keeper]) {
     let _ = nix::sys::signal::raise(Signal::SIGSTOP);
 }
 
-/// Zero from every servo, then the end of their threads; true when that is confirmed for each. All are told before one is waited for.
-pub(super) fn end(keepers: Vec<Keeper>) -> bool {
-    let mut joining = Vec::new();
-    let mut servos = Vec::new();
+/// Zero from every servo, then the end of their threads. All are told before one is waited for, and none waits for another.
+pub(super) fn end(keepers: Vec<Keeper>) -> Ending {
+    let (mut earlier, mut servos) = (Vec::new(), Vec::new());
+    let mut ending = Ending::GOOD;
     for keeper in keepers {
+        ending.zero &= !keeper.in_doubt;
         servos.extend(keeper.servo);
-        joining.extend(keeper.joining);
+        earlier.extend(keeper.joining);
     }
     for s in &servos {
         s.flags.disarm();
         s.flags.stop();
     }
-    let until = Instant::now() + LAST_ZERO;
-    let closed = || joining.iter().all(JoinHandle::is_finished);
-    while !(servos.iter().all(|s: &Servo| s.counters.ended()) && closed()) && Instant::now() < until {
+    let begin = Instant::now();
+    let close =
+        |s: &mut Servo| std::thread::Builder::new().name("device-end".into()).spawn(s.join.take()?).ok();
+    let closing: Vec<Option<JoinHandle<Ending>>> = servos.iter_mut().map(close).collect();
+    let all = || closing.iter().flatten().chain(&earlier).all(JoinHandle::is_finished);
+    let ended = || servos.iter().all(|s| s.counters.ended());
+    while !all() && begin.elapsed() < LAST_ZERO + if ended() { LAST_CLOSE } else { Duration::ZERO } {
         std::thread::sleep(Duration::from_millis(2));
     }
-    let ended = |s: &mut Servo| {
-        if !s.counters.ended() {
-            tracing::error!("a servo did not end within 2 s; run `hapticd zero`");
-            return false;
+    if !ended() {
+        tracing::error!("a servo did not end within 2 s; run `hapticd zero`");
+    }
+    let unknown = Ending { asked: true, zero: false };
+    let result = |j: JoinHandle<Ending>| if j.is_finished() { j.join().unwrap_or(unknown) } else { unknown };
+    for one in closing {
+        ending = ending.and(one.map_or(unknown, result));
+    }
+    for one in earlier {
+        // That it panicked was told when it did.
+        ending.zero &= result(one).zero;
+    }
+    ending
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl Engine for Nothing {
+        fn profile(&self) -> &'static str {
+            "none"
         }
-        s.join.take().is_none_or(|join| join())
-    };
-    servos.iter_mut().map(ended).fold(true, |all, one| all & one)
+
+        fn start(&mut self, _: &Cpus, _: super::super::supervisor::Watch<'_>) -> Result<Started, String> {
+            Err("there is none".into())
+        }
+    }
+
+    fn keeper() -> Keeper {
+        let cpus = Cpus::split(crate::config::Core::Auto).expect("CPUs");
+        Keeper::new(0, Box::new(Nothing), cpus)
+    }
+
+    /// With a servo that has ended, and whose device says that of its last zero.
+    fn with_servo(ending: Ending) -> Keeper {
+        let counters = Arc::new(Counters::ending(true, None));
+        let servo = Servo { flags: Flags::default(), counters, join: Some(Box::new(move || ending)) };
+        Keeper { servo: Some(servo), ..keeper() }
+    }
+
+    /// Of several devices each bad answer is heard, to the question that it answers and to no other.
+    #[test]
+    fn of_all_ends_the_worst_is_told_of_each_question() {
+        let all =
+            [true, false].into_iter().flat_map(|asked| [true, false].map(|zero| Ending { asked, zero }));
+        for one in all.clone() {
+            for other in all.clone() {
+                let keepers = vec![with_servo(one), with_servo(other), keeper()];
+                let both = Ending { asked: one.asked && other.asked, zero: one.zero && other.zero };
+                assert_eq!(end(keepers), both, "{one:?} {other:?}");
+            }
+        }
+        // A servo that panicked earlier is no fault of this end, a zero that its device did not take is.
+        for earlier in all {
+            let joining = std::thread::spawn(move || earlier);
+            let keepers = vec![with_servo(Ending::GOOD), Keeper { joining: Some(joining), ..keeper() }];
+            assert_eq!(end(keepers), Ending { asked: true, zero: earlier.zero }, "{earlier:?}");
+            let keepers = vec![with_servo(Ending::GOOD), Keeper { in_doubt: !earlier.zero, ..keeper() }];
+            assert_eq!(end(keepers), Ending { asked: true, zero: earlier.zero });
+        }
+    }
+
+    /// Closing that panics, or a device that never ends to be closed: nobody knows.
+    #[test]
+    fn an_end_that_nobody_tells_is_not_confirmed() {
+        let hangs = || -> Join {
+            Box::new(|| {
+                loop {
+                    std::thread::park();
+                }
+            })
+        };
+        let panics: Join = Box::new(|| std::panic::resume_unwind(Box::new("no hook is called")));
+        for join in [hangs(), panics] {
+            let mut keeper = with_servo(Ending::GOOD);
+            keeper.servo.as_mut().expect("a servo").join = Some(join);
+            assert!(!end(vec![keeper, with_servo(Ending::GOOD)]).zero);
+        }
+        // One whose servo does not end at all.
+        let mut keeper = with_servo(Ending::GOOD);
+        let servo = keeper.servo.as_mut().expect("a servo");
+        servo.counters = Arc::new(Counters::ending(false, None));
+        servo.join = Some(hangs());
+        assert!(!end(vec![keeper]).zero);
+    }
+
+    /// What the device of an earlier servo did not confirm stays in doubt until another servo has it.
+    #[test]
+    fn a_device_that_did_not_confirm_its_zero_is_told_and_stays_in_doubt() {
+        let board = StatusBoard::new(&["one".into()]);
+        let mut keeper = keeper();
+        keeper.closed(true, &board);
+        assert!(!keeper.in_doubt);
+        keeper.closed(false, &board);
+        assert!(keeper.in_doubt && !end(vec![keeper]).zero);
+    }
 }

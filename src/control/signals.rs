@@ -48,6 +48,8 @@ static PENDING: AtomicU64 = AtomicU64::new(0);
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 static END_ASKED: AtomicBool = AtomicBool::new(false);
 static PANICKED: AtomicBool = AtomicBool::new(false);
+/// The daemon has more devices than one.
+static SEVERAL: AtomicBool = AtomicBool::new(false);
 
 /// Makes the servo of a device reachable for the handlers, in place of its last one. Each call leaks some bytes, because a
 /// handler may look at any time; servos start rarely.
@@ -56,6 +58,13 @@ static PANICKED: AtomicBool = AtomicBool::new(false);
 /// For a device beyond [`MAX_DEVICES`], which the configuration refuses: a servo that no handler reaches must not run.
 pub fn watch(device: usize, flags: Flags, counters: Arc<Counters>) {
     REACH[device].store(Box::into_raw(Box::new(Reach { flags, counters })), Release);
+}
+
+/// The servo that was made reachable last did not come about: nobody waits for its last zero.
+pub fn unwatch(device: usize) {
+    if let Some(place) = REACH.get(device) {
+        place.store(std::ptr::null_mut(), Release);
+    }
 }
 
 /// The servos that run or ran last. Async-signal-safe.
@@ -113,11 +122,12 @@ fn act(signal: i32, handler: usize, flags: i32, all: bool) -> nix::Result<libc::
     Ok(old)
 }
 
-/// Installs the handlers and the panic hook. `wake_fd` is an eventfd that lives as long as the process.
+/// Installs the handlers and the panic hook for so many devices. `wake_fd` is an eventfd that lives as long as the process.
 ///
 /// # Errors
 /// What the system says.
-pub fn install(wake_fd: i32) -> nix::Result<()> {
+pub fn install(wake_fd: i32, devices: usize) -> nix::Result<()> {
+    SEVERAL.store(devices > 1, Release);
     WAKE.store(wake_fd, Release);
     let handler = on_signal as extern "C" fn(i32) as usize;
     let realtime = libc::SIGRTMIN()..=libc::SIGRTMAX();
@@ -137,22 +147,26 @@ pub fn install(wake_fd: i32) -> nix::Result<()> {
     Ok(())
 }
 
-/// Takes the force away because some thread panicked: all of it, but where one of several servos panicked in its own thread and its
-/// device took a zero at once. That one ends and is started again; what the others render does not hang on it. Where nobody can say
-/// zero to the device in the servo's place, or it does not take it, the daemon ends as it does for every other panic.
+/// Takes the force away because some thread panicked: all of it, but where [`alone`] one servo ends.
 fn panicked() {
-    let own = || reach().find(|r| r.counters.is_own_thread() && !r.counters.ended());
-    let running = || reach().filter(|r| !r.counters.ended()).count();
-    if let Some(servo) = own().filter(|_| running() > 1) {
-        servo.flags.fault(Fault::Panic);
-        servo.flags.disarm();
-        // Before anything is printed, and before the unwinding servo says it too, if it still can.
-        if servo.counters.emergency().is_some_and(|e| e.zero(monotonic_ns())) {
-            wake();
-            return;
-        }
+    // Of one device, too: its zero comes before all else.
+    let alone = alone(reach());
+    if alone && SEVERAL.load(Acquire) {
+        wake();
+    } else {
+        give_up();
     }
-    give_up();
+}
+
+/// True where this thread is that of a servo and its device took a zero at once. Of several devices that one ends then and is started
+/// again; what the others render, or will once they are there, does not hang on it. Where nobody can say zero to the device in the servo's
+/// place, or it does not take it, the daemon ends as it does for every other panic.
+fn alone<'a>(mut servos: impl Iterator<Item = &'a Reach>) -> bool {
+    let Some(own) = servos.find(|r| r.counters.is_own_thread() && !r.counters.ended()) else { return false };
+    own.flags.fault(Fault::Panic);
+    own.flags.disarm();
+    // Before anything is printed, and before the unwinding servo says it too, if it still can.
+    own.counters.emergency().is_some_and(|e| e.zero(monotonic_ns()))
 }
 
 /// Takes all force away and ends the daemon as after a panic that it cannot do without.
@@ -221,6 +235,7 @@ pub fn blocked<T>(f: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicU32;
 
     #[test]
     fn each_signal_has_a_bit_and_a_name() {
@@ -231,5 +246,47 @@ mod tests {
         assert!(Came(bit(libc::SIGTSTP)).stop());
         assert_eq!(Came(bit(libc::SIGUSR1)).ending().as_deref(), Some("SIGUSR1"));
         assert_eq!(Came(bit(64)).ending().as_deref(), Some("signal 64"));
+    }
+
+    /// A device's last word, which counts how often it was said.
+    #[derive(Debug)]
+    struct Word(bool, AtomicU32);
+
+    impl crate::device::Emergency for Word {
+        fn zero(&self, _now_ns: u64) -> bool {
+            self.1.fetch_add(1, AcqRel);
+            self.0
+        }
+
+        fn mend(&self, _address: usize) -> bool {
+            false
+        }
+    }
+
+    /// A panic in this thread, as that of one of two servos: its device has its zero before anything else happens, the other is left
+    /// alone. Where it does not take it, or another thread panicked, the daemon may not go on.
+    #[test]
+    fn a_servo_that_panics_ends_alone_only_with_its_zero() {
+        let reach = |own: bool, word: Option<&Arc<Word>>| {
+            let last_word = word.map(|w| w.clone() as Arc<dyn crate::device::Emergency>);
+            let counters = Counters::ending(false, last_word);
+            if own {
+                counters.set_own_thread();
+            }
+            Reach { flags: Flags::default(), counters: Arc::new(counters) }
+        };
+        for (own, word, wanted, said) in [
+            (true, Some(true), true, 1),
+            (true, Some(false), false, 1),
+            (true, None, false, 0),
+            (false, Some(true), false, 0),
+        ] {
+            let word = word.map(|took| Arc::new(Word(took, AtomicU32::new(0))));
+            let other = Arc::new(Word(true, AtomicU32::new(0)));
+            let servos = [reach(false, Some(&other)), reach(own, word.as_ref())];
+            assert_eq!(alone(servos.iter()), wanted, "own: {own}, word: {word:?}");
+            assert_eq!(word.map_or(0, |w| w.1.load(Acquire)), said);
+            assert_eq!(other.1.load(Acquire), 0, "the other renders on");
+        }
     }
 }

@@ -45,9 +45,31 @@ pub struct Started {
     pub rt: Vec<RtNote>,
     /// Limits that hold: force N, torque N·m, velocity m/s.
     pub limits: [f64; 3],
-    /// Waits until the servo's thread has ended and the device is closed; true when it ended as asked and nothing says that
-    /// the device did not take its last zero.
-    pub join: Box<dyn FnOnce() -> bool + Send>,
+    /// Waits until the servo's thread has ended and the device is closed.
+    pub join: Join,
+}
+
+/// Waits for the end of a servo and its device; how that was.
+pub type Join = Box<dyn FnOnce() -> Ending + Send>;
+
+/// How servos and their devices have ended: two questions, of which either may have the bad answer alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// As asked; false after a panic.
+    pub asked: bool,
+    /// Nothing says that a device did not take its last zero.
+    pub zero: bool,
+}
+
+impl Ending {
+    /// As it should be.
+    pub const GOOD: Self = Self { asked: true, zero: true };
+
+    /// Of both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { asked: self.asked && other.asked, zero: self.zero && other.zero }
+    }
 }
 
 /// Opens a device and starts its servo. Called again some seconds after a failure, and when a servo has ended.
@@ -55,23 +77,15 @@ pub trait Engine: Send {
     /// Name of its device's profile, for recordings.
     fn profile(&self) -> &str;
 
-    /// Starts.
+    /// Starts. `watch` is told of the servo before its thread runs.
     ///
     /// # Errors
     /// Why not, and what to do.
-    fn start(&mut self, cpus: &Cpus) -> Result<Started, String>;
+    fn start(&mut self, cpus: &Cpus, watch: Watch<'_>) -> Result<Started, String>;
 }
 
-/// How the daemon ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// As asked.
-    Clean,
-    /// A thread panicked.
-    Panicked,
-    /// The servo, or the device's I/O, did not confirm the last zero in time.
-    Unconfirmed,
-}
+/// Makes a servo known to whoever answers signals and panics.
+pub type Watch<'a> = &'a dyn Fn(&ServoHandle);
 
 /// Runs the daemon, with an engine for each device of the configuration, until a signal, a shutdown request or a panic ends it. `debug` serves requests that provoke
 /// faults.
@@ -83,13 +97,13 @@ pub fn run(
     scene: Scene,
     engines: Vec<Box<dyn Engine>>,
     debug: bool,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<Ending> {
     let cpus = Cpus::divide(&config.cores()).map_err(anyhow::Error::msg)?;
     cpus.leave_servo_alone();
     let wake: &'static EventFd = Box::leak(Box::new(
         EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).context("no eventfd")?,
     ));
-    signals::install(wake.as_raw_fd()).context("cannot install signal handlers")?;
+    signals::install(wake.as_raw_fd(), engines.len()).context("cannot install signal handlers")?;
     // Whatever computes in parallel without a pool of its own must not start one on the servo's CPU.
     let pin = cpus.clone();
     let pool = rayon::ThreadPoolBuilder::new()
@@ -176,23 +190,23 @@ pub fn run(
 
     let keep = |(device, engine): (usize, Box<dyn Engine>)| Keeper::new(device, engine, cpus.of(device));
     let mut keepers: Vec<_> = engines.into_iter().enumerate().map(keep).collect();
-    let outcome = loop {
+    let asked = loop {
         let mut fds = [PollFd::new(wake.as_fd(), PollFlags::POLLIN)];
         let _ = poll(&mut fds, PollTimeout::from(LOOK_MS));
         let _ = wake.read();
         if signals::has_panicked() {
-            break Outcome::Panicked;
+            break false;
         }
         let came = signals::take();
         if let Some(s) = came.ending() {
             tracing::info!("{s}: zero force, then the end");
-            break Outcome::Clean;
+            break true;
         }
         if came.stop() {
             keeper::suspend(&keepers);
         }
         if stop.load(Relaxed) {
-            break Outcome::Clean;
+            break true;
         }
         if signals::take_mended() {
             board.warn(
@@ -208,14 +222,14 @@ pub fn run(
         }
         if keepers.iter().all(Keeper::given_up) {
             // Nothing is left to serve; whoever starts the daemon anew has it afresh.
-            break Outcome::Panicked;
+            break false;
         }
         let servos: Vec<_> = keepers.iter().map(Keeper::counters).collect();
         watchdog.feed(&bridge.shared, &servos);
     };
 
     watchdog.stopping();
-    let confirmed = keeper::end(keepers);
+    let ending = keeper::end(keepers);
     sessions.broadcast("shutdown", "the daemon is shutting down");
     recordings.iter().for_each(|r| r.finish(&bridge));
     // The answer to `shutdown` and the event go out, to whoever reads.
@@ -230,11 +244,7 @@ pub fn run(
         let _ = bridge_thread.join();
     }
     drop(control);
-    match (outcome, confirmed) {
-        _ if signals::has_panicked() => Ok(Outcome::Panicked),
-        (o, true) => Ok(o),
-        (_, false) => Ok(Outcome::Unconfirmed),
-    }
+    Ok(Ending { asked: asked && ending.asked && !signals::has_panicked(), zero: ending.zero })
 }
 
 fn ipc_options(config: &Config, debug: bool) -> IpcOptions {

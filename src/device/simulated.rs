@@ -486,7 +486,7 @@ impl Device for SimulatedDevice {
     }
 
     fn emergency(&self) -> Option<Arc<dyn Emergency>> {
-        Some(self.probe.clone())
+        (!self.faults.has(FaultKind::Deaf)).then(|| self.probe.clone() as Arc<dyn Emergency>)
     }
 }
 

@@ -238,6 +238,11 @@ impl Counters {
         counters
     }
 
+    /// This thread is the servo's.
+    pub(crate) fn set_own_thread(&self) {
+        self.thread.store(nix::unistd::gettid().as_raw(), Release);
+    }
+
     /// Of a servo that has ended, or stands still, over a device with this last word.
     pub(crate) fn ending(ended: bool, last_word: Option<Arc<dyn Emergency>>) -> Self {
         let counters = Self::default();

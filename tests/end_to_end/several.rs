@@ -33,6 +33,14 @@ fn pair(faults: &str) -> Daemon {
 }
 
 fn pair_of(name: &str, faults: &str) -> Daemon {
+    let d = started(name, faults);
+    for role in ROLES {
+        wait_state(&d, role, &["idle"]);
+    }
+    d
+}
+
+fn started(name: &str, faults: &str) -> Daemon {
     let hand = "hand = \"normal\"\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.0, 0.0]\n";
     let files = [tempfile::NamedTempFile::new(), tempfile::NamedTempFile::new()].map(|f| f.expect("a file"));
     for (file, more) in files.iter().zip([faults, ""]) {
@@ -41,11 +49,7 @@ fn pair_of(name: &str, faults: &str) -> Daemon {
     let device = |i: usize| {
         format!("[[device]]\nname = \"{name}\"\nrole = \"{}\"\nhand = {:?}\n", ROLES[i], files[i].path())
     };
-    let d = Daemon::start(&format!("{}{}", device(0), device(1)));
-    for role in ROLES {
-        wait_state(&d, role, &["idle"]);
-    }
-    d
+    Daemon::start(&format!("{}{}", device(0), device(1)))
 }
 
 fn wait_state(d: &Daemon, role: &str, states: &[&str]) -> StateJson {
@@ -428,6 +432,50 @@ fn a_panic_in_one_servo_leaves_the_other_rendering() {
         assert!(force(&d, "left") <= 0.08 + 1e-9, "{}", force(&d, "left"));
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Broken code in the very first tick, and in that of every successor: after five of them the device is left alone. The other one is
+/// armed, touches and renders all the while.
+#[test]
+fn a_servo_that_panics_from_its_first_tick_on_is_given_up_and_the_other_renders() {
+    let mut d = started("ideal-6dof", "[[fault]]\nkind = \"panic\"\nat = 0.0\n");
+    wait_state(&d, "right", &["idle"]);
+    let mut c = d.client("owner of one");
+    build(&d, &mut c);
+    arm(&d, &mut c, "right");
+    touch(&d, &mut c, &["right"]);
+    let times = |d: &Daemon| d.log().matches("the servo panicked, which is a bug").count();
+    let mut lives = 0;
+    while lives < 5 {
+        let now = wait_for("another panic", || Some(times(&d)).filter(|n| *n > lives));
+        lives = now;
+        assert!(d.plant_of("left").is_zero());
+        renders(&d, "right");
+    }
+    d.wait_log("it is left alone until hapticd is started anew");
+    // Longer than the time between two tries.
+    let until = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < until {
+        renders(&d, "right");
+    }
+    assert_eq!(times(&d), 5);
+    assert_eq!(refused(c.call("arm", json!({"device": "left"}))), codes::SERVO);
+    // What is asked for now is the end, and that is in order.
+    d.signal(Signal::SIGTERM);
+    assert_eq!(d.wait_exit().code(), Some(0));
+    assert!(ROLES.iter().all(|role| d.plant_of(role).is_zero()));
+}
+
+/// Where nobody can say zero in the place of the servo that panicked, the daemon does not go on as if somebody had: it ends, and both
+/// devices are at zero.
+#[test]
+fn a_panic_without_a_zero_at_once_ends_the_daemon() {
+    let mut d = pair("[[fault]]\nkind = \"panic\"\nat = 12.0\n[[fault]]\nkind = \"deaf\"\nat = 0.0\n");
+    let _c = both(&d);
+    assert_eq!(d.wait_exit().code(), Some(1));
+    assert!(ROLES.iter().all(|role| d.plant_of(role).is_zero()));
+    assert!(d.log().contains("a panic that the hand script asks for"), "{}", d.log());
+    d.wait_log("a thread panicked; zero force was commanded");
 }
 
 /// Every way out takes both forces.

@@ -5,6 +5,7 @@ use crate::device::Hooked;
 use crate::world::{cube_tool, floor, in_child, object, scene};
 use hapticd::control::signals;
 use hapticd::device::registry::{OpenOptions, Registry};
+use hapticd::device::simulated::probe::Reading;
 use hapticd::device::simulated::{HandScript, Probe};
 use hapticd::geometry::Pose;
 use hapticd::servo::handle::{ServoCommand, ServoConfig, channel};
@@ -13,11 +14,14 @@ use hapticd::servo::run::spawn;
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MODE: &str = "HAPTICD_TEST_CRASH_CHILD";
 const PROBE: &str = "HAPTICD_TEST_CRASH_PROBE";
+/// Exit code of a child that leaves in the panic's hook.
+const LEFT: i32 = 42;
 /// Pushing ticks before the code breaks.
 const PUSHES: u32 = 200;
 
@@ -35,6 +39,7 @@ fn break_down(mode: &str) {
         "hang" => loop {
             std::hint::spin_loop();
         },
+        "panic" | "panic of several" => panic!("what is tested"),
         other => panic!("unknown mode {other}"),
     }
 }
@@ -63,6 +68,7 @@ fn child(mode: &str) -> ! {
         ..OpenOptions::default()
     };
     let inner = Registry::builtin().open("ideal-6dof", &options).expect("opens");
+    let (panics, devices) = (mode.starts_with("panic"), if mode == "panic of several" { 2 } else { 1 });
     let (mode, mut pushes) = (mode.to_owned(), 0);
     let breaking = move |_| {
         pushes += u32::from(probe.read().wrench.force.norm() > 0.5);
@@ -79,7 +85,12 @@ fn child(mode: &str) -> ! {
         ..ServoConfig::default()
     };
     let (mut handle, end) = channel(config);
-    signals::install(-1).expect("installs");
+    if panics {
+        // Whatever the unwinding servo would say itself comes too late: what is read outside is what the daemon's hook has done.
+        // SAFETY: _exit takes a number.
+        std::panic::set_hook(Box::new(|_| unsafe { libc::_exit(LEFT) }));
+    }
+    signals::install(-1, devices).expect("installs");
     signals::watch(0, handle.disarm_flag(), handle.counters());
     let cube = cube_tool(1000);
     handle.publish(scene(1, &cube, vec![object(1, floor(), Pose::identity(), 1000.0)])).expect("the first");
@@ -122,7 +133,18 @@ fn a_servo_that_breaks_while_it_pushes_leaves_no_force() {
     });
 }
 
-fn dies(mode: &str, ends: Signal) {
+/// A servo that panics while it pushes has its device's zero said at once, before it unwinds: of one device and of several.
+#[test]
+fn a_servo_that_panics_while_it_pushes_has_its_zero_at_once() {
+    for mode in ["panic", "panic of several"] {
+        let (status, said, plant) = broken(mode);
+        assert_eq!(status.code(), Some(LEFT), "{mode}: {status}\n{said}");
+        assert!(plant.is_zero() && plant.zeros >= 1 && plant.since_zero == 0, "{mode}: {plant:?}\n{said}");
+    }
+}
+
+/// How that child ended, what it said, and the plant's last command.
+fn broken(mode: &str) -> (ExitStatus, String, Reading) {
     let dir = tempfile::tempdir().expect("a directory");
     let probe = dir.path().join("probe");
     let log = dir.path().join("log");
@@ -153,9 +175,14 @@ fn dies(mode: &str, ends: Signal) {
         std::thread::sleep(Duration::from_millis(2));
     };
     let said = std::fs::read_to_string(&log).expect("a log");
-    assert_eq!(status.signal(), Some(ends as i32), "{mode}: {status}\n{said}");
-    assert!(pushed, "{mode}: it never pushed");
+    assert!(pushed, "{mode}: it never pushed\n{said}");
     let plant = Probe::open(&probe).expect("a probe").read();
+    (status, said, plant)
+}
+
+fn dies(mode: &str, ends: Signal) {
+    let (status, said, plant) = broken(mode);
+    assert_eq!(status.signal(), Some(ends as i32), "{mode}: {status}\n{said}");
     assert!(plant.is_zero() && plant.zeros >= 1 && plant.since_zero == 0, "{mode}: {plant:?}\n{said}");
     assert!(said.contains("could not command zero force; it was done in its place"), "{mode}: {said}");
     if mode == "segv" {

@@ -5,8 +5,9 @@ use crate::cli::calibrate::{Calibration, calibrate};
 use crate::cli::{replay, settings};
 use crate::config::{Config, Driver};
 use crate::control::cpu::{self, Cpus};
-use crate::control::supervisor::{Engine, Started};
+use crate::control::supervisor::{Ending, Engine, Started, Watch};
 use crate::device::io::scheduling::Scheduling;
+use crate::device::io::shared::Shared;
 use crate::device::registry::{OpenOptions, Registry};
 use crate::device::replay::Track;
 use crate::device::simulated::HandScript;
@@ -25,6 +26,7 @@ use crate::servo::run::{self as servo, Ended};
 use crate::servo::view::View;
 use anyhow::Context;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The device of the configuration and its servo.
@@ -188,11 +190,12 @@ fn reference_scene() -> Option<Snapshot> {
     Compiler::new(64 << 20).compile(&scene, &Silent).ok()
 }
 
-/// Closes the device; true when the servo ended as asked and the device is not known to have missed its last zero.
-fn is_in_order(ended: Ended, device: Option<Box<dyn Device>>) -> bool {
-    let io = device.as_ref().and_then(|d| d.io());
-    drop(device);
-    ended == Ended::Stopped && io.is_none_or(|io| !io.unconfirmed())
+/// Closes the device, which commands zero whatever became of the servo; `io`, the device's own, knows whether that went out. Where there
+/// is none the command is all there is: of a device that went down with its thread, or that panics even then, nobody knows.
+fn ending(ended: Ended, device: Option<Box<dyn Device>>, io: Option<&Shared>) -> Ending {
+    let there = device.is_some();
+    let closed = catch_unwind(AssertUnwindSafe(|| drop(device))).is_ok();
+    Ending { asked: ended == Ended::Stopped, zero: io.map_or(there && closed, |io| !io.unconfirmed()) }
 }
 
 impl Engine for Local {
@@ -200,7 +203,7 @@ impl Engine for Local {
         self.replay.as_ref().map_or(&self.device.name, |track| track.device())
     }
 
-    fn start(&mut self, cpus: &Cpus) -> Result<Started, String> {
+    fn start(&mut self, cpus: &Cpus, watch: Watch<'_>) -> Result<Started, String> {
         let d = &self.device;
         let attached = (d.driver == Driver::Attached).then(|| {
             // Before the servo on the servo's CPU: a handover between them wakes no other.
@@ -250,13 +253,15 @@ impl Engine for Local {
         let Views { moves, moved_by } = self.views.clone();
         moves.into_iter().for_each(|view| end.moves(view));
         moved_by.into_iter().for_each(|view| end.moved_by(view));
+        let io = device.io();
+        watch(&handle);
         let thread = servo::spawn(end, device, options).map_err(|e| format!("no servo thread: {e}"))?;
         let note =
             |l: &RtLine| RtNote { ok: l.ok, what: l.what.clone(), why: l.why.clone(), cure: l.cure.clone() };
         let rt = thread.report().lines.iter().map(note).chain(self.shared_cpu(cpus)).collect();
         let join = Box::new(move || {
             let (ended, device) = thread.join();
-            is_in_order(ended, device)
+            ending(ended, device, io.as_deref())
         });
         Ok(Started { handle, device: name, rt, limits, join })
     }
@@ -287,9 +292,10 @@ mod tests {
     use crate::device::driver::falcon::Falcon;
     use crate::device::emulated::{self, Bus, Plugged, Stepped};
 
-    /// The end is in order only when the device took its zero: a bus that stands still takes nothing.
+    /// Whether it ended as asked and whether the device took its zero are two questions: a bus that stands still takes nothing, whatever
+    /// became of the servo.
     #[test]
-    fn the_end_is_in_order_only_with_the_device_s_own_zero() {
+    fn the_zero_is_the_device_s_own_word_and_the_end_the_servo_s() {
         let profile = Registry::builtin().profile("novint-falcon").expect("shipped");
         let device = |hangs| {
             let hand = HandScript::default();
@@ -301,11 +307,24 @@ mod tests {
                 let now = device.now_ns();
                 device.plugged().bus().stall(now, u64::MAX);
             }
-            Some(Box::new(device) as Box<dyn Device>)
+            Box::new(device) as Box<dyn Device>
         };
-        assert!(is_in_order(Ended::Stopped, device(false)));
-        assert!(!is_in_order(Ended::Stopped, device(true)));
-        assert!(!is_in_order(Ended::Panicked, device(false)));
-        assert!(is_in_order(Ended::Stopped, None));
+        let simulated = || Registry::builtin().open("ideal-6dof", &OpenOptions::default()).expect("opens");
+        for ended in [Ended::Stopped, Ended::Panicked] {
+            let asked = ended == Ended::Stopped;
+            for hangs in [false, true] {
+                let device = device(hangs);
+                let io = device.io();
+                assert!(io.is_some());
+                assert_eq!(
+                    ending(ended, Some(device), io.as_deref()),
+                    Ending { asked, zero: !hangs },
+                    "{ended:?}"
+                );
+            }
+            // Without I/O of its own.
+            assert_eq!(ending(ended, Some(simulated()), None), Ending { asked, zero: true });
+            assert_eq!(ending(ended, None, None), Ending { asked, zero: false });
+        }
     }
 }

@@ -26,6 +26,8 @@ pub enum FaultKind {
     LoseCalibration,
     /// The driver's own code is broken: a panic in the servo's thread, to try what follows.
     Panic,
+    /// Nobody but the servo reaches the motors, whenever asked: there is no last word in its place.
+    Deaf,
 }
 
 /// One fault: from `at` until `until` (s of plant time since the first read).
@@ -72,6 +74,11 @@ impl Faults {
     /// The first active fault of a kind at plant time `t`, s. Real-time safe.
     pub fn active(&self, kind: FaultKind, t: f64) -> Option<&Fault> {
         self.0.iter().find(|f| f.kind == kind && t >= f.at && t < f.until)
+    }
+
+    /// One of that kind is among them, whatever its time.
+    pub fn has(&self, kind: FaultKind) -> bool {
+        self.0.iter().any(|f| f.kind == kind)
     }
 
     /// The time `t` itself, s, unless broken code is asked for then.
