@@ -4,7 +4,7 @@
 
 use super::bridge::{self, Bridge, BridgeOptions, Request};
 use super::cpu::Cpus;
-use super::ipc::{self, IpcOptions, Server};
+use super::ipc::{self, Gates, IpcOptions, Server};
 use super::keeper::{self, Keeper};
 use super::lobby::Lobby;
 use super::peer::Policy;
@@ -164,6 +164,7 @@ pub fn run(
         recordings: recordings.clone(),
         counters: Arc::default(),
         builds: tokio::sync::Semaphore::new(2),
+        gates: Gates::of(roles.len()),
         // As many as sessions and some more, so that the silent ones never stand in anybody's way.
         lobby: Lobby::new(config.control.sessions as usize + 8),
         shutdown: Box::new(move || {

@@ -478,6 +478,115 @@ fn a_panic_without_a_zero_at_once_ends_the_daemon() {
     d.wait_log("a thread panicked; zero force was commanded");
 }
 
+/// One thread of a daemon stands still, as with a device whose I/O hangs, until this is dropped. From the thread that made it only.
+struct Still(i32);
+
+impl Still {
+    fn new(thread: i32) -> Self {
+        let still = Self(thread);
+        still.trace(libc::PTRACE_SEIZE);
+        still.trace(libc::PTRACE_INTERRUPT);
+        // SAFETY: waits for a thread that this one traces; no status is asked for.
+        let stopped = unsafe { libc::waitpid(thread, std::ptr::null_mut(), libc::__WALL) };
+        assert_eq!(stopped, thread, "{}", std::io::Error::last_os_error());
+        still
+    }
+
+    fn trace(&self, request: libc::c_uint) {
+        let none = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: none of the requests used here reads or writes memory.
+        let done = unsafe { libc::ptrace(request, self.0, none, none) };
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    }
+}
+
+impl Drop for Still {
+    fn drop(&mut self) {
+        let none = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: as above; a thread that has ended is none of our concern.
+        unsafe { libc::ptrace(libc::PTRACE_DETACH, self.0, none, none) };
+    }
+}
+
+/// The left device's servo stands still.
+fn hold_left(d: &Daemon) -> Still {
+    let servos: Vec<i32> = std::fs::read_dir(format!("/proc/{}/task", d.child.id()))
+        .expect("proc")
+        .flatten()
+        .filter(|t| std::fs::read_to_string(t.path().join("comm")).is_ok_and(|c| c.trim() == "servo"))
+        .filter_map(|t| t.file_name().to_str()?.parse().ok())
+        .collect();
+    assert_eq!(servos.len(), 2);
+    for thread in servos {
+        let still = Still::new(thread);
+        let ticks = || d.device("left").counters["ticks"];
+        let before = ticks();
+        let right = d.device("right").counters["ticks"];
+        wait_for("the other one to go on", || {
+            (ticks() > before + 20 || d.device("right").counters["ticks"] > right + 20).then_some(())
+        });
+        if ticks() <= before + 1 {
+            return still;
+        }
+    }
+    panic!("neither is the left one's");
+}
+
+/// A device that answers nothing holds up what is about it, and nothing else: a disarm of the other passes by everything that waits, and is
+/// the first to be answered. A disarm of its own passes by what waits, too: nothing that was asked for before brings the force back.
+#[test]
+fn a_device_that_stands_still_holds_up_no_disarm() {
+    let d = pair("");
+    let mut r = d.raw();
+    r.hello();
+    build(&d, &mut d.client("builder"));
+    let ask = |r: &mut crate::daemon::Raw, id: u64, method: &str, params: Value| {
+        r.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
+    };
+    // Events may come between.
+    let answer = |r: &mut crate::daemon::Raw| loop {
+        let line = r.line().expect("an answer");
+        if line.get("method").is_none() {
+            return line;
+        }
+    };
+    for (id, role) in [(1, "left"), (2, "right")] {
+        ask(&mut r, id, "arm", json!({"device": role}));
+        assert_eq!(crate::daemon::code(&answer(&mut r)), 0);
+        wait_state(&d, role, &["rendering"]);
+    }
+    touch(&d, &mut d.client("mover"), &ROLES);
+    let still = hold_left(&d);
+    ask(&mut r, 10, "limits", json!({"device": "left", "force": 0.5}));
+    ask(&mut r, 11, "arm", json!({"device": "left"}));
+    ask(&mut r, 12, "takeover", json!({"device": "left"}));
+    ask(&mut r, 13, "disarm", json!({"device": "right"}));
+    let first = answer(&mut r);
+    assert_eq!((first["id"].as_u64(), crate::daemon::code(&first)), (Some(13), 0), "{first}");
+    wait_zero(&d, "right");
+    ask(&mut r, 14, "disarm", json!({"device": "left"}));
+    // It has been read when what comes after it is answered.
+    ask(&mut r, 15, "ping", json!({}));
+    while answer(&mut r)["id"] != 15 {}
+    drop(still);
+    let mut answers = std::collections::BTreeMap::new();
+    while answers.len() < 4 {
+        let a = answer(&mut r);
+        answers.insert(a["id"].as_u64().expect("a number"), crate::daemon::code(&a));
+    }
+    assert_eq!(answers.keys().copied().collect::<Vec<_>>(), [10, 11, 12, 14]);
+    assert_eq!(
+        (answers[&11], answers[&12]),
+        (i64::from(codes::SERVO), i64::from(codes::SERVO)),
+        "{answers:?}"
+    );
+    wait_zero(&d, "left");
+    assert!(ROLES.iter().all(|role| d.device(role).owner == 0));
+    // What is asked for afterwards is another matter.
+    ask(&mut r, 20, "arm", json!({"device": "right"}));
+    assert_eq!(crate::daemon::code(&answer(&mut r)), 0);
+}
+
 /// Every way out takes both forces.
 #[test]
 fn every_end_of_the_daemon_zeroes_both_devices() {

@@ -124,8 +124,8 @@ impl Unit {
 
     pub(super) fn armed(&mut self, arm: Arm, result: Result<(), Refusal>, sessions: &BTreeMap<u64, Client>) {
         self.arming.in_flight = false;
-        // The client may have gone while the command was under way.
-        if result.is_ok() && !sessions.contains_key(&arm.session) {
+        // The client may have gone while the command was under way, or have been told that it took too long.
+        if result.is_ok() && (arm.reply.is_closed() || !sessions.contains_key(&arm.session)) {
             if let Some(servo) = &self.servo {
                 servo.disarm();
             }
@@ -266,7 +266,9 @@ impl Unit {
             return;
         }
         let Some((arm, _)) = self.arming.takeover.take() else { return };
-        if free {
+        if arm.reply.is_closed() {
+            // Given up meanwhile: nobody waits for the force.
+        } else if free {
             self.send_arm(arm);
         } else {
             let text = "the force of whoever had it did not ramp down within 1 s";

@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
+pub(super) use unit::refusal;
 use unit::{Unit, Waiting};
 
 /// Requests that may wait.

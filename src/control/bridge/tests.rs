@@ -52,6 +52,15 @@ struct Stalling {
 
 impl Stalling {
     fn new() -> Self {
+        let mut s = Self::idle();
+        let _answer = s.arm();
+        s.live(10, true);
+        assert_eq!(s.owner(), s.session.id);
+        s
+    }
+
+    /// Nobody has armed yet.
+    fn idle() -> Self {
         let sessions = Arc::new(Sessions::default());
         let shared = Arc::new(Shared::of(1));
         let (_, requests) = bounded(1);
@@ -75,18 +84,15 @@ impl Stalling {
         let session = session(&sessions);
         state.sessions.insert(session.id, datagrams::Client::new(session.clone(), 1));
         servo.step();
-        let (reply, _) = oneshot::channel();
-        state.handle(Request::Arm(arming::Arm {
-            device: 0,
-            session: session.id,
-            lease: None,
-            takeover: false,
-            reply,
-        }));
-        let mut s = Self { state, servo, session };
-        s.live(10, true);
-        assert_eq!(s.owner(), s.session.id);
-        s
+        Self { state, servo, session }
+    }
+
+    /// Asks for the force; who waits for the answer.
+    fn arm(&mut self) -> oneshot::Receiver<Result<(), RpcError>> {
+        let (reply, answer) = oneshot::channel();
+        let (session, lease, takeover) = (self.session.id, None, false);
+        self.state.handle(Request::Arm(arming::Arm { device: 0, session, lease, takeover, reply }));
+        answer
     }
 
     fn owner(&self) -> u64 {
@@ -130,6 +136,21 @@ async fn a_late_renewal_does_not_take_the_force_from_a_living_owner() {
     assert_eq!(s.owner(), 0);
     s.live(1, true);
     assert_eq!(s.state.shared.owner(0), 0);
+}
+
+/// Who was told that the servo did not answer in time, or has gone, is not given the force when it does.
+#[tokio::test]
+async fn a_request_to_arm_that_was_given_up_brings_no_force() {
+    let mut s = Stalling::idle();
+    drop(s.arm());
+    for _ in 0..100 {
+        s.live(1, true);
+        assert_eq!(s.state.shared.owner(0), 0);
+    }
+    assert_eq!(s.owner(), 0, "and the servo is nobody's");
+    let answer = s.arm();
+    s.live(10, true);
+    assert_eq!((answer.await.unwrap().map_err(|e| e.code), s.owner()), (Ok(()), s.session.id));
 }
 
 fn code<T: std::fmt::Debug>(r: Result<T, RpcError>) -> i32 {

@@ -187,7 +187,7 @@ pub(super) fn no_device() -> RpcError {
     RpcError::new(codes::SERVO, "no device is open; see `status`, and `hapticd devices` for what is known")
 }
 
-pub(super) fn refusal(why: Refusal) -> RpcError {
+pub(in crate::control) fn refusal(why: Refusal) -> RpcError {
     let text = match why {
         Refusal::NotReady => "the device is absent, booting or not calibrated",
         Refusal::InFault => "a fault is latched; see `status` for which, then clear_fault",

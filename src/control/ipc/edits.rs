@@ -1,5 +1,7 @@
 //! Edits of one connection: carried out in the order in which they came, beside everything else the connection asks.
 
+use super::lanes::Busy;
+use super::methods::Caller;
 use super::{Server, answer, need};
 use crate::control::ceiling;
 use crate::control::outbox::Outbox;
@@ -152,13 +154,8 @@ impl Running {
 }
 
 /// Carries out the jobs of a connection, one after the other.
-pub(super) async fn work(
-    server: Arc<Server>,
-    session: Arc<Session>,
-    outbox: Arc<Outbox>,
-    running: Running,
-    mut jobs: mpsc::Receiver<Job>,
-) {
+pub(super) async fn work(caller: Caller, mut jobs: mpsc::Receiver<Job>, _busy: Busy) {
+    let Caller { server, session, outbox, running } = caller;
     while let Some(job) = jobs.recv().await {
         // Who has gone gets nothing more done.
         if outbox.is_closed() {

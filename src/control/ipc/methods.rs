@@ -1,9 +1,12 @@
 //! The methods that change no scene.
 
-use super::{Connection, need};
+use super::lanes::{Lanes, Own, Stamp};
+use super::{Server, edits, need};
 use crate::config::source::number;
-use crate::control::bridge::{Request, arming};
+use crate::control::bridge::{Asked, Request, arming};
 use crate::control::motion;
+use crate::control::outbox::Outbox;
+use crate::control::session::Session;
 use crate::protocol::messages::{
     Arm, Cancel, Clutch, Done, Limits, MotionClose, MotionOpen, OfDevice, Recentre, Record, Role,
     StateStream, Subscribe,
@@ -12,6 +15,7 @@ use crate::protocol::rpc::{RpcError, arguments as args, codes, shown};
 use crate::servo::handle::{ServoCommand, motion_delay_ns};
 use serde::Serialize;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Fastest telemetry on the socket, Hz.
@@ -33,8 +37,24 @@ fn within(field: &str, x: f64, lo: f64, hi: f64, unit: &str) -> Result<f64, RpcE
     Err(RpcError::new(codes::INVALID_PARAMS, text).field(field))
 }
 
-impl Connection {
-    fn done(&self) -> Value {
+/// Who asks.
+#[derive(Clone)]
+pub(super) struct Caller {
+    pub(super) server: Arc<Server>,
+    pub(super) session: Arc<Session>,
+    pub(super) outbox: Arc<Outbox>,
+    pub(super) running: edits::Running,
+}
+
+/// The device that a request is for, where it waits for that device's servo.
+#[derive(serde::Deserialize)]
+struct For {
+    #[serde(default)]
+    device: Option<String>,
+}
+
+impl Caller {
+    pub(super) fn done(&self) -> Value {
         value(&Done { generation: self.server.scene.generation() })
     }
 
@@ -45,6 +65,13 @@ impl Connection {
     /// The device that a request means.
     fn device(&self, role: Option<&String>) -> Result<usize, RpcError> {
         self.server.board.find(role.map(String::as_str))
+    }
+
+    /// Which lane a request stands in: that of the device whose servo it waits for. `None` where it waits for none, or cannot be right.
+    pub(super) fn lane(&self, method: &str, params: &Value) -> Option<usize> {
+        let waits = ["arm", "takeover", "clear_fault", "limits", "clutch", "recentre"].contains(&method);
+        let of: For = waits.then(|| serde::Deserialize::deserialize(params).ok()).flatten()?;
+        self.device(of.device.as_ref()).ok()
     }
 
     /// Owners act on a servo only while they hold its force, or nobody does; admins always.
@@ -63,7 +90,13 @@ impl Connection {
         Ok(self.done())
     }
 
-    pub(super) async fn call(&self, method: &str, params: Value) -> Result<Value, RpcError> {
+    /// Carries a request out; `lane` is where it stood. For all but edits and `disarm`.
+    pub(super) async fn call(
+        &self,
+        method: &str,
+        params: Value,
+        lane: Option<(&Own, Stamp)>,
+    ) -> Result<Value, RpcError> {
         let server = &self.server;
         match method {
             "hello" => Err(RpcError::new(codes::INVALID_REQUEST, "hello was said already")),
@@ -76,8 +109,7 @@ impl Connection {
                 args::<Nothing>(params)?;
                 Ok(value(&server.scene.info()))
             }
-            "arm" | "takeover" => self.arm(method, args(params)?).await,
-            "disarm" => self.disarm(args(params)?).await,
+            "arm" | "takeover" => self.arm(method, args(params)?, lane).await,
             "clear_fault" => {
                 let c: OfDevice = args(params)?;
                 let device = self.device(c.device.as_ref())?;
@@ -151,7 +183,7 @@ impl Connection {
         }
     }
 
-    async fn arm(&self, method: &str, a: Arm) -> Result<Value, RpcError> {
+    async fn arm(&self, method: &str, a: Arm, lane: Option<(&Own, Stamp)>) -> Result<Value, RpcError> {
         self.owner(method)?;
         let longest = self.server.options.lease.as_secs_f64();
         let lease = match a.lease_s {
@@ -161,35 +193,34 @@ impl Connection {
         let device = self.device(a.device.as_ref())?;
         let (session, takeover) = (self.session.id, method == "takeover");
         let make = |reply| Request::Arm(arming::Arm { device, session, lease, takeover, reply });
-        self.server.bridge.ask(make).await?;
+        // Only a request for no device stands in no lane.
+        let (own, stamp) = lane.ok_or_else(|| RpcError::new(codes::INTERNAL, "not for this device"))?;
+        own.arm(&self.server.gates, stamp, || self.server.bridge.begin(make))?.end().await?;
         Ok(self.done())
     }
 
-    /// Without a device: every one that the session holds; all, where it holds none.
-    async fn disarm(&self, d: OfDevice) -> Result<Value, RpcError> {
+    /// Takes the force away, at once. Without a device: of every one that the session holds or has asked for; of all, where there is none.
+    pub(super) fn disarm(
+        &self,
+        params: Value,
+        lanes: &Lanes,
+    ) -> Result<Vec<(usize, Result<Asked<()>, RpcError>)>, RpcError> {
+        let d: OfDevice = args(params)?;
         let one = d.device.as_ref().map(|_| self.device(d.device.as_ref())).transpose()?;
         self.owner("disarm")?;
         let (session, any) = (self.session.id, self.session.role() == Role::Admin);
-        let bridge = &self.server.bridge;
-        let all = 0..self.server.board.roles().len();
-        let held: Vec<usize> = all.clone().filter(|d| bridge.shared.owner(*d) == session).collect();
-        let devices = match one {
-            Some(device) => vec![device],
-            None if held.is_empty() => all.collect(),
-            None => held,
+        let Server { bridge, gates, .. } = &*self.server;
+        let its = |(device, own): &(usize, &Arc<Own>)| {
+            own.is_asked_for() || bridge.shared.owner(*device) == session
         };
-        let ask = |device| bridge.begin(|reply| Request::Disarm { device, session, any, reply });
+        let some = lanes.own().enumerate().any(|l| its(&l));
+        let meant = |l: &(usize, &Arc<Own>)| one.map_or(!some || its(l), |one| one == l.0);
+        let ask = |(device, own): (usize, &Arc<Own>)| {
+            let begin = || bridge.begin(|reply| Request::Disarm { device, session, any, reply });
+            (device, own.void(gates, any, begin))
+        };
         // All are asked before any ramp is waited for.
-        let asked: Vec<_> = devices.into_iter().map(ask).collect();
-        let mut result = Ok(());
-        for asked in asked {
-            let answer = match asked {
-                Ok(asked) => asked.end().await,
-                Err(e) => Err(e),
-            };
-            result = result.and(answer);
-        }
-        result.map(|()| self.done())
+        Ok(lanes.own().enumerate().filter(meant).map(ask).collect())
     }
 
     async fn limits(&self, l: Limits) -> Result<Value, RpcError> {

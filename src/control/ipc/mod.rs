@@ -1,6 +1,7 @@
 //! The socket server: one task a connection, one writer task, one queue of edits.
 
 mod edits;
+mod lanes;
 mod linger;
 mod methods;
 
@@ -16,6 +17,8 @@ use super::status::StatusBoard;
 use crate::protocol::messages::{Hello, Role, UdpInfo, Welcome};
 use crate::protocol::rpc::{Id, Response, RpcError, arguments, codes, parse_request};
 use crate::protocol::{VERSION, negotiate};
+use lanes::{Busy, Lanes};
+use methods::Caller;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -38,6 +41,8 @@ const TOO_MANY: &str = "too many connections have not said hello; of yours this 
 const EDIT_QUEUE: usize = 64;
 /// Refused requests in a row after which a connection that ignores its rate is closed.
 const MAX_EXCESS: u32 = 10_000;
+
+pub use lanes::Gates;
 
 /// Limits of the server.
 #[derive(Clone, Debug)]
@@ -97,6 +102,8 @@ pub struct Server {
     pub recordings: Vec<Arc<Recordings>>,
     /// Counters.
     pub counters: Arc<IpcCounters>,
+    /// Where arming and taking the force away meet.
+    pub gates: Gates,
     /// Builds at a time; light edits pass by.
     pub builds: Semaphore,
     /// Connections that have not said hello.
@@ -278,13 +285,14 @@ fn complain(end: &End, server: &Server, outbox: &Outbox) {
 
 /// A connection that has said hello.
 struct Connection {
-    server: Arc<Server>,
-    session: Arc<Session>,
-    outbox: Arc<Outbox>,
+    caller: Caller,
+    lanes: Lanes,
     /// `None` once no more come.
     edits: Option<mpsc::Sender<edits::Job>>,
     worker: tokio::task::JoinHandle<()>,
-    running: edits::Running,
+    /// Held by everything that has not ended yet; `None` once nothing further begins.
+    busy: Option<Busy>,
+    idle: mpsc::Receiver<()>,
     tokens: f64,
     filled: Instant,
     excess: u32,
@@ -293,17 +301,18 @@ struct Connection {
 impl Connection {
     fn new(server: Arc<Server>, session: Arc<Session>, outbox: Arc<Outbox>) -> Self {
         let (edits, jobs) = mpsc::channel(EDIT_QUEUE);
-        let running = edits::Running::default();
-        let worker =
-            tokio::spawn(edits::work(server.clone(), session.clone(), outbox.clone(), running.clone(), jobs));
-        let tokens = f64::from(server.options.requests_per_s);
-        let edits = Some(edits);
-        Self { server, session, outbox, edits, worker, running, tokens, filled: Instant::now(), excess: 0 }
+        let (busy, idle) = mpsc::channel(1);
+        let caller = Caller { server, session, outbox, running: edits::Running::default() };
+        let worker = tokio::spawn(edits::work(caller.clone(), jobs, busy.clone()));
+        let lanes = Lanes::new(&caller, caller.server.board.roles().len(), &busy);
+        let tokens = f64::from(caller.server.options.requests_per_s);
+        let (edits, busy) = (Some(edits), Some(busy));
+        Self { caller, lanes, edits, worker, busy, idle, tokens, filled: Instant::now(), excess: 0 }
     }
 
     /// Answers requests until the connection or the client's patience ends; how its input ended.
     async fn talk(&mut self, lines: &mut Lines) -> Option<End> {
-        let closed = self.outbox.clone();
+        let closed = self.caller.outbox.clone();
         loop {
             let line = tokio::select! {
                 line = lines.next() => line,
@@ -311,41 +320,42 @@ impl Connection {
             };
             match line {
                 Ok(line) => {
-                    self.session.heard();
+                    self.caller.session.heard();
                     self.line(line).await;
                     if self.excess > MAX_EXCESS {
-                        self.server.counters.closed.fetch_add(1, Relaxed);
+                        self.caller.server.counters.closed.fetch_add(1, Relaxed);
                         return None;
                     }
                 }
                 Err(end) => {
-                    complain(&end, &self.server, &self.outbox);
+                    complain(&end, &self.caller.server, &self.caller.outbox);
                     return Some(end);
                 }
             }
         }
     }
 
-    /// The client's input has ended. One that still reads (it has shut down its sending side only) gets the edits that
+    /// The client's input has ended. One that still reads (it has shut down its sending side only) gets the requests that
     /// wait done and answered; of one that has gone the rest is dropped. Neither can hold the force any more.
     async fn finish(&mut self, stream: &UnixStream) {
         if has_gone(stream) {
             return;
         }
-        self.server.bridge.let_go(self.session.id);
-        self.edits = None;
-        while tokio::time::timeout(GONE_LOOK, &mut self.worker).await.is_err() {
-            if has_gone(stream) || self.outbox.is_closed() {
-                return self.outbox.close();
+        self.lanes.void(&self.caller.server.gates);
+        self.caller.server.bridge.let_go(self.caller.session.id);
+        (self.edits, self.busy) = (None, None);
+        self.lanes.close();
+        // Ends when nobody is busy any more.
+        while tokio::time::timeout(GONE_LOOK, self.idle.recv()).await.is_err() {
+            if has_gone(stream) || self.caller.outbox.is_closed() {
+                return self.caller.outbox.close();
             }
         }
-        // Done; who waits for it below must not wait for it again.
-        self.worker = tokio::spawn(std::future::ready(()));
     }
 
     /// A full bucket is one second of requests.
     fn within_rate(&mut self) -> bool {
-        let rate = f64::from(self.server.options.requests_per_s);
+        let rate = f64::from(self.caller.server.options.requests_per_s);
         let now = Instant::now();
         self.tokens = (self.tokens + rate * (now - self.filled).as_secs_f64()).min(rate);
         self.filled = now;
@@ -369,7 +379,7 @@ impl Connection {
         let id = request.id.clone().map(Some);
         // Taking the force away is never refused for haste.
         if !within && request.method != "disarm" {
-            let text = format!("more than {} requests a second", self.server.options.requests_per_s);
+            let text = format!("more than {} requests a second", self.caller.server.options.requests_per_s);
             return self.answer(id, Err(RpcError::new(codes::LIMIT, text)));
         }
         if line.extra {
@@ -377,9 +387,10 @@ impl Connection {
             return self.answer(id, Err(RpcError::new(codes::DESCRIPTOR, text)));
         }
         if edits::is_edit(&request.method) {
-            let queued = edits::job(request, line.descriptor, self.session.role());
-            let queued =
-                queued.and_then(|j| j.may_place(&self.server, &self.session).map(|()| j)).and_then(|j| {
+            let queued = edits::job(request, line.descriptor, self.caller.session.role());
+            let queued = queued
+                .and_then(|j| j.may_place(&self.caller.server, &self.caller.session).map(|()| j))
+                .and_then(|j| {
                     self.edits.as_ref().map_or(Ok(()), |e| e.try_send(j).map_err(|_| edits::queue_full()))
                 });
             if let Err(e) = queued {
@@ -387,27 +398,45 @@ impl Connection {
             }
             return;
         }
-        let result = self.call(&request.method, request.params).await;
+        if request.method == "disarm" {
+            match (self.caller.disarm(request.params, &self.lanes), &self.busy) {
+                (Ok(begun), Some(busy)) => self.lanes.disarmed(&self.caller, id, begun, busy).await,
+                (Ok(_), None) => {}
+                (Err(e), _) => self.answer(id, Err(e)),
+            }
+            return;
+        }
+        if let Some(device) = self.caller.lane(&request.method, &request.params) {
+            let taken = self.lanes.take(&self.caller, device, id.clone(), request.method, request.params);
+            if let Err(e) = taken {
+                self.answer(id, Err(e));
+            }
+            return;
+        }
+        let result = self.caller.call(&request.method, request.params, None).await;
         let end = request.method == "shutdown" && result.is_ok();
         self.answer(id, result);
         if end {
-            (self.server.shutdown)();
+            (self.caller.server.shutdown)();
         }
     }
 
     fn answer(&self, id: Option<Option<Id>>, result: Result<serde_json::Value, RpcError>) {
-        answer(&self.server, &self.outbox, id, result);
+        answer(&self.caller.server, &self.caller.outbox, id, result);
     }
 
     /// The connection has ended. The session waits to be resumed, then its objects fade.
     fn end(self) {
-        self.running.cancel_all();
-        if !self.server.sessions.disconnect(&self.session, &self.outbox) {
+        let Self { caller, lanes, edits, worker, .. } = self;
+        caller.running.cancel_all();
+        lanes.void(&caller.server.gates);
+        drop(lanes);
+        let Caller { server, session, outbox, .. } = caller;
+        if !server.sessions.disconnect(&session, &outbox) {
             return;
         }
-        self.server.bridge.send(Request::Close(self.session.id));
-        drop(self.edits);
-        let (server, session, worker) = (self.server, self.session, self.worker);
+        server.bridge.send(Request::Close(session.id));
+        drop(edits);
         tokio::spawn(async move {
             // The edit under way may still create something.
             let _ = worker.await;
