@@ -409,6 +409,22 @@ pub struct SceneInfo {
     /// Effects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<EffectInfo>,
+    /// What each device has in the scene, in the order of the configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceInfo>,
+}
+
+/// Tool and place of a device, as `tool.set` and `device.place` take them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    /// What it is for (`device.role`).
+    pub role: String,
+    /// Its tool.
+    pub tool: super::edit::ToolJson,
+    /// Pose of its frame in the scene.
+    pub pose: super::edit::PoseJson,
+    /// Scene metres per device metre.
+    pub scale: f64,
 }
 
 /// An effect.

@@ -157,6 +157,11 @@ fn scene(s: &SceneInfo) -> String {
         let what = serde_json::to_string(&e.effect).unwrap_or_default();
         let _ = writeln!(o, "effect '{}' {what}, at most {} N", word(&e.name), e.max_force);
     }
+    for d in &s.devices {
+        let tool = serde_json::to_string(&d.tool).unwrap_or_default();
+        let (p, q) = (d.pose.position, d.pose.orientation);
+        let _ = writeln!(o, "device '{}' {} at {p:?} {q:?}, scale {}", word(&d.role), word(&tool), d.scale);
+    }
     o
 }
 

@@ -12,7 +12,7 @@ use crate::protocol::edit::{
 use crate::protocol::rpc::{RpcError, codes};
 use crate::scene::model::{
     Edit, EditError, EditErrorKind, Friction, GeometrySpec, Material, Method, ObjectPatch, ObjectSpec,
-    ProxyOn, Ref, Scene, Shell, SourceMesh, Texture, ToolSpec,
+    ProxyOn, Ref, Scene, Shell, SourceMesh, Texture, ToolDef, ToolGeometry, ToolSpec,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -329,6 +329,21 @@ fn tool_spec(tool: &ToolJson) -> Result<ToolSpec, RpcError> {
             offset: offset(o)?,
         },
     })
+}
+
+/// A tool, for JSON, with the names that `mesh` gives.
+pub fn tool_json(tool: &ToolDef, mesh: impl Fn(&Arc<SourceMesh>) -> String) -> ToolJson {
+    let offset = (tool.offset != Pose::identity()).then(|| pose_json(&tool.offset));
+    let factors = |s: &Vec3| (*s != Vec3::repeat(1.0)).then(|| Factors::Each((*s).into()));
+    match &tool.geometry {
+        ToolGeometry::Sphere(radius) => ToolJson::Sphere { radius: *radius, offset },
+        ToolGeometry::Mesh { mesh: m, scale, points } => {
+            ToolJson::Mesh { mesh: mesh(m), points: Some(*points), scale: factors(scale), offset }
+        }
+        ToolGeometry::Spheres { mesh: m, scale, spheres } => {
+            ToolJson::Spheres { mesh: mesh(m), spheres: Some(*spheres), scale: factors(scale), offset }
+        }
+    }
 }
 
 /// The model's refusal as an answer.

@@ -219,3 +219,35 @@ fn the_daemon_fades_and_removes_what_a_session_owned() {
     let info = s.info();
     assert!(info.objects.is_empty() && info.meshes.is_empty() && info.materials.is_empty());
 }
+
+/// Each role's tool and place are told as they were given, over those of all; a deleted mesh by where it came from.
+#[test]
+fn the_scene_tells_the_tool_and_the_place_of_each_role() {
+    use crate::protocol::edit::{Factors, ToolJson};
+    let (mut service, _) = service(1 << 30);
+    service.options.roles = vec!["left".into(), "right".into()];
+    let edit = |edit: Wire, file: Option<OwnedFd>| {
+        let t = Transaction { edits: vec![edit], expect_generation: None };
+        service.transact(OWNER, &t, file, &Silent).unwrap();
+    };
+    let at = |x: f64| PoseJson { position: [x, 0.0, 0.0], orientation: [0.0, 0.0, 0.0, 1.0] };
+    let ball = |radius| ToolJson::Sphere { radius, offset: None };
+    let tool = ToolJson::Mesh {
+        mesh: "cube".into(),
+        points: Some(500),
+        scale: Some(Factors::Each([0.5, 1.0, 0.75])),
+        offset: Some(at(0.01)),
+    };
+    edit(load("cube", 16), Some(cube()));
+    edit(Wire::ToolSet { device: None, tool: ball(0.004) }, None);
+    edit(Wire::ToolSet { device: Some("right".into()), tool: tool.clone() }, None);
+    edit(Wire::DevicePlace { device: None, pose: Some(at(0.1)), scale: Some(2.0) }, None);
+    edit(Wire::DevicePlace { device: Some("left".into()), pose: Some(at(0.2)), scale: None }, None);
+    let all = service.info().devices;
+    let [left, right] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((&*left.role, &left.tool, left.pose, left.scale), ("left", &ball(0.004), at(0.2), 2.0));
+    assert_eq!((&*right.role, &right.tool, right.pose, right.scale), ("right", &tool, at(0.1), 2.0));
+    edit(Wire::MeshDelete { name: "cube".into() }, None);
+    let all = service.info().devices;
+    assert!(matches!(&all[1].tool, ToolJson::Mesh { points: Some(500), .. }), "it is kept: {all:?}");
+}
