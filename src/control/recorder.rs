@@ -161,6 +161,22 @@ impl Recordings {
     }
 }
 
+/// What each of so many devices may hold of `cap` bytes. What lies in `dir` itself, where there are several, is of the time when there was
+/// but one: it has a share like a device's, to which it is cut here, the oldest first.
+///
+/// # Errors
+/// The directory cannot be read, or a file not deleted.
+pub fn share(dir: &Path, cap: u64, devices: usize) -> std::io::Result<u64> {
+    if devices < 2 {
+        return Ok(cap);
+    }
+    let share = cap / (devices as u64 + 1);
+    prune(dir, "mcap", share, None)?;
+    let mut left = std::fs::read_dir(dir)?.flatten().map(|e| e.path());
+    let some = left.any(|p| p.is_file() && p.extension().is_some_and(|e| e == "mcap"));
+    Ok(if some { share } else { cap / devices as u64 })
+}
+
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     // It is replaced whole, so it is sound whatever panicked.
     state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -191,4 +207,36 @@ fn write_dump(
     }
     prune(dir, "mcap", cap, Some(&path))?;
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever a single device left there: it and the devices' shares never hold more than all may.
+    #[test]
+    fn what_one_device_left_counts_and_is_cut_when_there_are_several() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = || -> u64 {
+            let all = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().metadata().unwrap());
+            all.filter(|m| m.is_file()).map(|m| m.len()).sum()
+        };
+        assert_eq!(share(dir.path(), 1200, 3).unwrap(), 400, "nothing is left: all is the devices'");
+        std::fs::create_dir(dir.path().join("left")).unwrap();
+        std::fs::write(dir.path().join("left/run-1-0001.mcap"), [0; 500]).unwrap();
+        for i in 0..12 {
+            std::fs::write(dir.path().join(format!("run-{i:02}-0001.mcap")), [0; 100]).unwrap();
+        }
+        assert_eq!(
+            (share(dir.path(), 1200, 1).unwrap(), held()),
+            (1200, 1200),
+            "of one device nothing changes"
+        );
+        let shared = share(dir.path(), 1200, 3).unwrap();
+        assert_eq!((shared, held()), (300, 300));
+        assert!(3 * shared + held() <= 1200);
+        assert!(dir.path().join("left/run-1-0001.mcap").exists(), "a device's own are its own to cut");
+        // Nothing fits any more.
+        assert_eq!((share(dir.path(), 200, 3).unwrap(), held()), (66, 0));
+    }
 }

@@ -9,7 +9,7 @@ use super::keeper::{self, Keeper};
 use super::lobby::Lobby;
 use super::peer::Policy;
 use super::places;
-use super::recorder::{Recorded, Recordings, Tell};
+use super::recorder::{self, Recorded, Recordings, Tell};
 use super::scene::{SceneOptions, SceneService};
 use super::session::Sessions;
 use super::socket::{self, ControlSocket};
@@ -127,8 +127,14 @@ pub fn run(
         tracing::warn!("{text}");
         heard.broadcast("recording_failed", text);
     });
-    // Each has its share.
-    let cap = (config.recordings.size_mb << 20) / engines.len().max(1) as u64;
+    let cap = config.recordings.size_mb << 20;
+    let cap = match &recordings_dir {
+        Ok(dir) => recorder::share(dir, cap, engines.len()).unwrap_or_else(|e| {
+            board.warn(format!("old recordings in {} cannot be deleted: {e}", dir.display()));
+            cap / (engines.len() as u64 + 1)
+        }),
+        Err(_) => cap,
+    };
     let record = |(number, profile): (usize, &str)| {
         let (role, coupling) = (board.name(number), config.coupling.law.name());
         let of = Recorded { number, role, device: profile, coupling };
