@@ -73,8 +73,13 @@ fn patch(object: u32, patch: ObjectPatch) -> Edit {
 fn boxes(n: usize) -> (Scene, Vec<u32>) {
     let mut edits = vec![material(), geometry(shapes::cuboid(Vec3::new(0.02, 0.03, 0.04)), 16)];
     edits.extend((0..n).map(|i| object(Ref::New(1), Ref::New(0), 0.05 * i as f64)));
-    let (scene, applied) = Scene::default().apply(1, &edits).unwrap();
+    let (scene, applied) = allowing().apply(1, &edits).unwrap();
     (scene, applied.ids[2..].iter().map(|id| id.unwrap()).collect())
+}
+
+/// An empty scene in which objects may have a proxy on their mesh.
+fn allowing() -> Scene {
+    Scene::new(Limits { proxy_on_mesh: true, ..Limits::default() })
 }
 
 fn field(snapshot: &Snapshot, i: usize) -> &Arc<hapticd::geometry::field::Field> {
@@ -172,7 +177,8 @@ fn edit(scene: &Scene, step: &Step) -> Edit {
     }
 }
 
-const SMALL: Limits = Limits { objects: 6, moving: 2, materials: 4, geometries: 4, mesh_bytes: 1 << 20 };
+const SMALL: Limits =
+    Limits { objects: 6, moving: 2, materials: 4, geometries: 4, mesh_bytes: 1 << 20, proxy_on_mesh: false };
 
 fn holds(scene: &Scene) {
     let slots: BTreeSet<u16> = scene.objects().map(|o| o.slot).collect();
@@ -553,7 +559,10 @@ fn the_documented_scene_file_is_one() {
     let (_, rest) = page.split_once("```toml scene\n").expect("an example");
     let (text, _) = rest.split_once("```").expect("its end");
     let file = file::SceneFile::parse("docs/scenes.md", text, Path::new("")).expect("it reads");
-    let (scene, applied) = file.apply(&Scene::default()).expect("it holds");
+    let refused =
+        file.apply(&Scene::default()).expect_err("a proxy on the mesh has to be allowed").to_string();
+    assert!(refused.contains("proxy_on_mesh"), "{refused}");
+    let (scene, applied) = file.apply(&allowing()).expect("it holds");
     assert_eq!((scene.objects().len(), file.motions(&applied).len()), (1 + 1 + 6 + 1, 1));
     let (snapshot, report) = Compiler::new(1 << 30).compile_reported(&scene, &Silent).expect("it compiles");
     let of = |name: &str| {

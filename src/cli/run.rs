@@ -87,9 +87,10 @@ fn prepare(args: &Args) -> anyhow::Result<(Config, Scene, Vec<Box<dyn Engine>>)>
             dir.display()
         );
     }
+    let limits = Limits { proxy_on_mesh: config.scene.proxy_on_mesh, ..Limits::default() };
     let scene = match &config.scene.file {
-        Some(path) => crate::scene::file::load(path, Limits::default())?.scene,
-        None => Scene::default(),
+        Some(path) => crate::scene::file::load(path, limits)?.scene,
+        None => Scene::new(limits),
     };
     checks::together(&config, &scene)?;
     let speed = Speed::default();

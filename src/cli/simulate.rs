@@ -93,7 +93,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         _ => None,
     };
 
-    let limits = Limits { mesh_bytes: config.scene.memory_cap(), ..Limits::default() };
+    let limits = Limits {
+        mesh_bytes: config.scene.memory_cap(),
+        proxy_on_mesh: config.scene.proxy_on_mesh,
+        ..Limits::default()
+    };
     let mut loaded = file::load(&args.scene, limits)?;
     // A recording of one of several devices was felt by its tool, at its place.
     let role = recording

@@ -353,11 +353,19 @@ pub struct Scene {
     pub mesh_roots: Vec<PathBuf>,
     /// Build threads; 0 = one less than there are CPUs.
     pub build_threads: usize,
+    /// Objects may say `proxy = "mesh"`.
+    pub proxy_on_mesh: bool,
 }
 
 impl Default for Scene {
     fn default() -> Self {
-        Self { file: None, memory_cap_mb: 1024, mesh_roots: Vec::new(), build_threads: 0 }
+        Self {
+            file: None,
+            memory_cap_mb: 1024,
+            mesh_roots: Vec::new(),
+            build_threads: 0,
+            proxy_on_mesh: false,
+        }
     }
 }
 
@@ -370,6 +378,7 @@ impl Scene {
             memory_cap_mb: t.within("memory_cap_mb", d.memory_cap_mb, 1..=1 << 20)?,
             mesh_roots: roots.iter().map(|r| base.join(r)).collect(),
             build_threads: t.within("build_threads", d.build_threads, 0..=256)?,
+            proxy_on_mesh: t.or("proxy_on_mesh", d.proxy_on_mesh)?,
         })
     }
 

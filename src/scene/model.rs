@@ -45,6 +45,8 @@ pub struct Limits {
     pub geometries: usize,
     /// Bytes of the meshes that the model keeps.
     pub mesh_bytes: u64,
+    /// Objects may have a ball's proxy on their mesh: on some meshes its forces are still wrong (docs/proxy.md).
+    pub proxy_on_mesh: bool,
 }
 
 impl Default for Limits {
@@ -55,6 +57,7 @@ impl Default for Limits {
             materials: 4096,
             geometries: 4096,
             mesh_bytes: 512 << 20,
+            proxy_on_mesh: false,
         }
     }
 }

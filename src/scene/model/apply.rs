@@ -5,7 +5,7 @@ use super::lookup::{
 };
 use super::{
     DAEMON, Edit, EditError, EditErrorKind, EffectDef, GeometryDef, GeometrySpec, MaterialDef, Meta, Object,
-    ObjectPatch, ObjectSpec, Ref, Scene, SourceMesh, ToolDef, ToolGeometry, ToolSpec, lowest_free,
+    ObjectPatch, ObjectSpec, ProxyOn, Ref, Scene, SourceMesh, ToolDef, ToolGeometry, ToolSpec, lowest_free,
 };
 use crate::contact::effect::MAX_EFFECTS;
 use crate::geometry::field::build::{FieldParams, Resolution};
@@ -199,6 +199,7 @@ impl Scene {
         check_pose("pose", &spec.pose)?;
         check_scale(&spec.scale)?;
         spec.params.as_ref().map_or(Ok(()), check_params)?;
+        self.check_proxy(spec.proxy)?;
         let name = fresh_name(&self.objects, name)?;
         room("object", self.objects.len(), self.limits.objects)?;
         let slot = lowest_free(&self.slots.objects, self.limits.objects)
@@ -257,7 +258,10 @@ impl Scene {
         }
         o.method = patch.method.or(o.method);
         o.shell = patch.shell.unwrap_or(o.shell);
-        o.proxy = patch.proxy.unwrap_or(o.proxy);
+        if let Some(proxy) = patch.proxy {
+            self.check_proxy(proxy)?;
+            o.proxy = proxy;
+        }
         if let Some(gain) = patch.gain {
             o.gain = within("gain", gain, 0.0, 1.0, "")?;
         }
@@ -276,6 +280,17 @@ impl Scene {
             o.incarnation = self.incarnation()?;
         }
         self.objects.insert(id, o);
+        Ok(())
+    }
+
+    fn check_proxy(&self, proxy: ProxyOn) -> Result<(), EditError> {
+        if proxy == ProxyOn::Mesh && !self.limits.proxy_on_mesh {
+            return Err(invalid(
+                "proxy",
+                "'mesh' is off: on dense, self-crossing and open meshes its forces can be wrong, docs/proxy.md says how; who has read that \
+                 sets [scene] proxy_on_mesh = true in the configuration. Leave proxy out, or say 'field'",
+            ));
+        }
         Ok(())
     }
 

@@ -181,7 +181,14 @@ fn a_freed_slot_is_reused_by_another_incarnation_and_identifier() {
 
 #[test]
 fn limits_hold() {
-    let limits = Limits { objects: 2, moving: 1, materials: 1, geometries: 1, mesh_bytes: 8 * 24 + 12 * 12 };
+    let limits = Limits {
+        objects: 2,
+        moving: 1,
+        materials: 1,
+        geometries: 1,
+        mesh_bytes: 8 * 24 + 12 * 12,
+        proxy_on_mesh: false,
+    };
     let base = [add_material("m", STEEL), add_geometry("g", geometry(shapes::cuboid(Vec3::repeat(0.1))))];
     let (scene, _) = Scene::new(limits).apply(1, &base).unwrap();
     let moving = || ObjectSpec { moving: true, ..object("g".into(), "m".into()) };
@@ -197,6 +204,17 @@ fn limits_hold() {
     }
     let e = scene.apply(1, &[add_object(moving()), add_object(moving())]).unwrap_err();
     assert_eq!((e.index, e.field, e.kind), (1, "moving", EditErrorKind::Limit));
+    // A proxy on the mesh is for who asked for it, whether an object begins with it or gets it.
+    let meshed = || ObjectSpec { proxy: ProxyOn::Mesh, ..still() };
+    let e = refused(&scene, add_object(meshed()));
+    assert_eq!((e.field, e.kind), ("proxy", EditErrorKind::Invalid), "{e}");
+    assert!(e.cause.contains("proxy_on_mesh"), "{e}");
+    let of = two.objects().next().expect("two").meta.id;
+    let patch = ObjectPatch { proxy: Some(ProxyOn::Mesh), ..Default::default() };
+    let e = refused(&two, Edit::SetObject { object: of.into(), patch });
+    assert_eq!((e.field, e.kind), ("proxy", EditErrorKind::Invalid), "{e}");
+    let free = Scene::new(Limits { proxy_on_mesh: true, ..Limits::default() }).apply(1, &base).unwrap().0;
+    assert!(free.apply(1, &[add_object(meshed())]).is_ok());
     let small = Scene::new(Limits { mesh_bytes: 8 * 24 + 12 * 12 - 1, ..Limits::default() });
     let e = refused(&small, base[1].clone());
     assert_eq!((e.field, e.kind), ("mesh", EditErrorKind::Limit));
