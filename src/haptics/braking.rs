@@ -3,7 +3,7 @@
 //! is negative, at points near the surface).
 //!
 //! Here one damper a tick, at the tool's origin along the normal of the nearest place: `F = -D v` with the motion v of the tool against
-//! what it comes near to, and D = b (1 - |gap|/range) n n^T while it approaches, 0 else. D follows that within [`SMOOTH`], so that
+//! what it comes near to, and D = b (1 - |gap|/range) n n^T while it approaches, 0 else. D follows that within a millisecond, so that
 //! the force jumps neither where the nearest place changes nor where the tool turns back. D is positive semidefinite at any time: it only
 //! takes energy, whatever the nearest place is said to be. Nor does it hold back: what goes away is let go at once, for D's part along
 //! the normal is then left out.

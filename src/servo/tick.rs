@@ -130,7 +130,7 @@ impl Servo {
         self.arming.rt_ok = ok;
     }
 
-    /// The real-time set-up falls short of what was asked for: less is rendered stably ([`super::delay`]).
+    /// The real-time set-up falls short of what was asked for: less is rendered stably.
     pub fn set_degraded(&mut self, degraded: bool) {
         self.delay.degraded(degraded);
     }
