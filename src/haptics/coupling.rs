@@ -59,7 +59,7 @@ impl Preset {
 /// The coupling as it is configured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Coupling {
-    /// Direct or dynamic.
+    /// How device and tool hang together.
     pub law: Law,
     /// How it is to feel.
     pub preset: Preset,

@@ -163,7 +163,7 @@ impl Coupled {
 
     /// The device has motors that push.
     fn pushes(&self) -> bool {
-        self.caps.actuated[..3].contains(&true) && self.caps.stiffness > 0.0
+        self.caps.linear() > 0.0
     }
 
     /// Stiffness of the spring, N/m.

@@ -191,6 +191,11 @@ impl Counters {
         own != 0 && own == unsafe { libc::gettid() }
     }
 
+    /// This thread is the servo's.
+    pub(crate) fn set_own_thread(&self) {
+        self.thread.store(nix::unistd::gettid().as_raw(), Release);
+    }
+
     /// What reaches the motors without the servo, if anything does. Async-signal-safe.
     pub fn emergency(&self) -> Option<&dyn Emergency> {
         self.emergency.get().map(|e| &**e)
@@ -236,11 +241,6 @@ impl Counters {
             let _ = counters.io.set(io);
         }
         counters
-    }
-
-    /// This thread is the servo's.
-    pub(crate) fn set_own_thread(&self) {
-        self.thread.store(nix::unistd::gettid().as_raw(), Release);
     }
 
     /// Of a servo that has ended, or stands still, over a device with this last word.

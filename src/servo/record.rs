@@ -219,7 +219,7 @@ pub struct TickRecord {
     pub depth: f64,
     /// Smallest known separation, m (infinite when far from everything).
     pub distance: f64,
-    /// Largest eigenvalue of the felt stiffness before the cap, N/m; with the dynamic law, contact and spring in series. Times
+    /// Largest eigenvalue of the felt stiffness before the cap, N/m; with a virtual tool, contact and spring in series. Times
     /// `cap` it is what is felt.
     pub stiffness: f64,
     /// Factor by which the stiffness cap lowered the force, 0..=1.

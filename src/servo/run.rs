@@ -10,7 +10,6 @@ use super::tick::Servo;
 use crate::device::Device;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering::Release;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
@@ -214,7 +213,7 @@ pub fn spawn(end: ServoEnd, device: Box<dyn Device>, options: RtOptions) -> io::
     }
     let (tell, told) = mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name("servo".into()).stack_size(rt::STACK).spawn(move || {
-        counters.thread.store(nix::unistd::gettid().as_raw(), Release);
+        counters.set_own_thread();
         // Dropped on this thread only if the set-up itself panics.
         let (lines, guard) = rt::thread(&options);
         let sound = io_ok && lines.iter().all(|l| l.ok);

@@ -190,21 +190,22 @@ impl Servo {
     fn watch_delay(&mut self, device: &dyn Device, late_ns: i64) {
         self.delay.step(late_ns, device.delay_ns());
         let caps = self.delay.caps();
-        self.coupled.within(&caps, self.delay.tau() * self.arming.easing());
+        self.coupled.within(&caps, self.eased_tau());
         let counters = &self.end.counters;
         counters.delay_ns.store((self.delay.seconds() * 1e9) as u64, Relaxed);
         counters.ceiling.store(self.delay.part().to_bits(), Relaxed);
         counters.stiffest.store(caps.linear().to_bits(), Relaxed);
     }
 
+    /// Damping time of what the device feels, s: of the contact, or of a virtual tool's spring.
+    fn eased_tau(&self) -> f64 {
+        self.delay.tau() * self.arming.easing()
+    }
+
     /// Damping time of the contact, s.
     fn tau(&self) -> f64 {
         // A virtual tool's contact needs no more damping than its own integration: a tick's worth keeps it quiet.
-        if self.coupled.virtual_tool() {
-            self.end.config.dt()
-        } else {
-            self.delay.tau() * self.arming.easing()
-        }
+        if self.coupled.virtual_tool() { self.end.config.dt() } else { self.eased_tau() }
     }
 
     fn tool_state(&mut self, sensed: &Sensed) -> ToolState {

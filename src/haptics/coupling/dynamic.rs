@@ -14,7 +14,8 @@
 //! takes energy out. Without mass (M = 0) the step no longer depends on the tool's motion: it is a damped Newton step to where spring,
 //! damper and contact are in balance, the quasi-static coupling (Wan and McNeely, "Quasi-static approximation for 6
 //! degrees-of-freedom haptic rendering", IEEE Visualization 2003). What the device feels is the contact's wrench at that place, as linearised,
-//! and nothing at all in the free. Rotations are rotation vectors of the quaternion's logarithm. The spring saturates: F = k d/(1 + k |d|/F_max).
+//! and nothing at all in the free. Rotations are rotation vectors of the quaternion's logarithm. The spring saturates: F = k d/(1 + k |d|/F_max),
+//! and from its reach on it pulls no harder.
 //!
 //! All about the **coupling point**: the device's tool point, and the point of the virtual tool that belongs there. Scene
 //! axes. Real-time safe, pure.
