@@ -168,6 +168,9 @@ mod tests {
     use super::super::simd::{SimdLevel, dispatch};
     use super::*;
 
+    /// Lanes to pick: none, all, one, each half, and across the halves.
+    const FEW: [u16; 8] = [0, 0xffff, 1, 0x8000, 0xff, 0xff00, 0x0180, 0b1010_0000_1100_0110];
+
     /// Every operation on lanes i, with its scalar result.
     fn all_body<S: Simd>(simd: S, a: &F, b: &F) -> Vec<F> {
         let (x, y) = (Lanes::load(simd, a), Lanes::load(simd, b));
@@ -178,7 +181,7 @@ mod tests {
             .collect();
         out.push(x.at_most(zero, y, x).store());
         out.push(std::array::from_fn(|i| ((x.below(0.25) >> i) & 1) as f32));
-        for bits in [0, 0xffff, 0b1010_0000_1100_0110] {
+        for bits in FEW {
             let mut few = [7.0; LANES];
             x.compress(bits, &mut few);
             out.push(few);
@@ -194,7 +197,7 @@ mod tests {
         let mut b: F = std::array::from_fn(|i| (i as f32 * 0.9).cos() * 2.0);
         b[3] = 0.0;
         let want = |f: &dyn Fn(f32, f32) -> f32| -> F { std::array::from_fn(|i| f(a[i], b[i])) };
-        let table = [
+        let mut table = vec![
             want(&|x, y| x + y),
             want(&|x, y| x - y),
             want(&|x, y| x * y),
@@ -206,17 +209,19 @@ mod tests {
             want(&|x, _| -x),
             want(&|x, y| if x <= 0.0 { y } else { x }),
             want(&|x, _| f32::from(u8::from(x < 0.25))),
-            [0.0; LANES],
-            a,
-            [1, 2, 6, 7, 13, 15].into_iter().enumerate().fold([0.0; LANES], |mut f, (n, lane)| {
-                f[n] = a[lane];
-                f
-            }),
+        ];
+        for bits in FEW {
+            let mut few = [0.0; LANES];
+            let lanes = (0..LANES).filter(|lane| bits >> lane & 1 != 0);
+            lanes.enumerate().for_each(|(n, lane)| few[n] = a[lane]);
+            table.push(few);
+        }
+        table.extend([
             want(&|x, y| x * (y - x) + y * (y - x) + x * (x - y)),
             want(&|x, y| y * x - x * y),
             want(&|x, y| x * y - x * x),
             want(&|x, y| x * y - y * y),
-        ];
+        ]);
         for level in SimdLevel::ALL.into_iter().filter(|l| l.available()) {
             let (a, b) = (&a, &b);
             let got = dispatch!(level, all_body(a: &F, b: &F) -> Vec<F>);

@@ -123,17 +123,27 @@ impl<'a> Grid<'a> {
             }
             Store::Bricks(table, [nx, ny], quads) => {
                 let edge = EDGE as i32;
+                let [x, y, z] = [s.iload(&at[0]), s.iload(&at[1]), s.iload(&at[2])];
+                let (mut brick, mut local) = ([0; LANES], [0; LANES]);
+                let row = s.iadd(s.iquarter(y), s.imul(s.isplat(ny), s.iquarter(z)));
+                s.istore(s.iadd(s.iquarter(x), s.imul(s.isplat(nx), row)), &mut brick);
+                let last = s.isplat(edge - 1);
+                let (x, y, z) = (s.iand(x, last), s.iand(y, last), s.iand(z, last));
+                let row = s.iadd(y, s.imul(s.isplat(edge), z));
+                s.istore(s.iadd(x, s.imul(s.isplat(edge + 1), row)), &mut local);
                 for lane in 0..LANES {
-                    let [x, y, z] = [at[0][lane], at[1][lane], at[2][lane]];
-                    let brick = x / edge + nx * (y / edge + ny * (z / edge));
-                    let entry = table.get(brick as usize).copied().unwrap_or(0);
+                    let entry = table.get(brick[lane] as usize).copied().unwrap_or(0);
                     let shift = entry & 3;
-                    let [i, j, k] = [(x % edge) >> shift, (y % edge) >> shift, (z % edge) >> shift];
-                    let cells = edge >> shift;
-                    let quad = (entry >> 2) as i32 + i + (cells + 1) * (j + cells * k);
+                    let mut quad = (entry >> 2) as i32 + local[lane];
+                    if shift != 0 {
+                        let [x, y, z] = [at[0][lane], at[1][lane], at[2][lane]];
+                        let [i, j, k] = [(x % edge) >> shift, (y % edge) >> shift, (z % edge) >> shift];
+                        let cells = edge >> shift;
+                        quad = (entry >> 2) as i32 + i + (cells + 1) * (j + cells * k);
+                        let away = (1 << shift) - 1;
+                        (at[0][lane], at[1][lane], at[2][lane]) = (x & !away, y & !away, z & !away);
+                    }
                     depth[lane] = f32::from(quads.get(quad as usize).map_or(i16::MIN, |q| q[0]));
-                    let away = (1 << shift) - 1;
-                    (at[0][lane], at[1][lane], at[2][lane]) = (x & !away, y & !away, z & !away);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Sixteen lanes in two AVX2 registers.
 
-use super::{LANES, Simd};
+use super::{Kernel, LANES, Simd};
 use std::arch::x86_64::*;
 
 /// Proof that the CPU has AVX2.
@@ -173,6 +173,17 @@ impl Simd for Avx2 {
         })
     }
     #[inline(always)]
+    fn compress(self, a: Self::F, bits: u16, out: &mut [f32; LANES]) {
+        let [low, high] = bits.to_le_bytes();
+        let next = low.count_ones() as usize;
+        op!({
+            _mm256_storeu_ps(out.as_mut_ptr().add(8), _mm256_setzero_ps());
+            _mm256_storeu_ps(out.as_mut_ptr(), front(a[0], low));
+            // next <= 8, so the last place is 15.
+            _mm256_storeu_ps(out.as_mut_ptr().add(next), front(a[1], high));
+        })
+    }
+    #[inline(always)]
     fn accumulate(self, a: Self::F, acc: &mut [f64; LANES]) {
         let (chunks, _) = acc.as_chunks_mut::<4>();
         op!({
@@ -187,6 +198,49 @@ impl Simd for Avx2 {
                 _mm256_storeu_pd(out.as_mut_ptr(), sum);
             }
         })
+    }
+    #[inline(always)]
+    fn call<K: Kernel<Self>>(self, kernel: K) -> K::Out {
+        #[target_feature(enable = "avx2")]
+        #[inline(never)]
+        fn apart<K: Kernel<Avx2>>(token: Avx2, kernel: K) -> K::Out {
+            kernel.run(token)
+        }
+        // SAFETY: the token exists, so the CPU has AVX2.
+        unsafe { apart(self, kernel) }
+    }
+}
+
+/// For each byte the numbers of its set bits, from the lowest on, one in a byte.
+static SET: [[u8; 8]; 256] = {
+    let mut table = [[0; 8]; 256];
+    let mut bits = 0;
+    while bits < 256 {
+        let (mut n, mut i) = (0, 0);
+        while i < 8 {
+            if bits >> i & 1 != 0 {
+                table[bits][n] = i as u8;
+                n += 1;
+            }
+            i += 1;
+        }
+        bits += 1;
+    }
+    table
+};
+
+/// The lanes whose bit is set, in order from the first place on; 0 in the places after them.
+///
+/// # Safety
+/// The CPU must have AVX2.
+#[inline(always)]
+unsafe fn front(a: __m256, bits: u8) -> __m256 {
+    // SAFETY: passed on to the caller; eight bytes of the table are read.
+    unsafe {
+        let from = _mm256_cvtepu8_epi32(_mm_loadl_epi64(SET[usize::from(bits)].as_ptr().cast()));
+        let place = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        let used = _mm256_cmpgt_epi32(_mm256_set1_epi32(bits.count_ones() as i32), place);
+        _mm256_and_ps(_mm256_permutevar8x32_ps(a, from), _mm256_castsi256_ps(used))
     }
 }
 

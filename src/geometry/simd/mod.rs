@@ -171,7 +171,40 @@ pub(crate) trait Simd: Copy {
     }
     /// Adds lane i to `acc[i]` in f64.
     fn accumulate(self, a: Self::F, acc: &mut [f64; LANES]);
+    /// Runs a kernel as a function of its own, compiled for the token's instructions.
+    fn call<K: Kernel<Self>>(self, kernel: K) -> K::Out;
 }
+
+/// What [`Simd::call`] runs; [`apart`] makes them. `run` is `#[inline(always)]`.
+pub(crate) trait Kernel<S: Simd> {
+    type Out;
+    fn run(self, simd: S) -> Self::Out;
+}
+
+/// `fn name['a](arg: &'a T) -> R = body` is `body(simd, arg)` as a function of its own, once for each instruction set. All else of
+/// a kernel is inlined into every place that uses it: code that is large and used in many places would fill the
+/// instruction cache, and the compiler's hours.
+macro_rules! apart {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident[$($life:lifetime),* $(; $other:ident: $bound:path)?]($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty = $f:path) => {
+        $(#[$meta])*
+        #[inline(always)]
+        $vis fn $name<$($life,)* S: Simd $(, $other: $bound)?>(simd: S, $($arg: $ty),*) -> $ret {
+            struct Call<$($life,)* S: Simd $(, $other: $bound)?> {
+                $($arg: $ty,)*
+                simd: std::marker::PhantomData<S>,
+            }
+            impl<$($life,)* S: Simd $(, $other: $bound)?> $crate::geometry::simd::Kernel<S> for Call<$($life,)* S $(, $other)?> {
+                type Out = $ret;
+                #[inline(always)]
+                fn run(self, simd: S) -> Self::Out {
+                    $f(simd, $(self.$arg),*)
+                }
+            }
+            simd.call(Call { $($arg,)* simd: std::marker::PhantomData })
+        }
+    };
+}
+pub(crate) use apart;
 
 /// Asks the CPU for the cache lines of a value that will be read soon, where it knows such a request. Real-time safe.
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! Sixteen lanes in plain Rust; also the definition that the others are tested against.
 
-use super::{LANES, Simd};
+use super::{Kernel, LANES, Simd};
 
 /// The token of the plain implementation: always available.
 #[derive(Clone, Copy)]
@@ -103,7 +103,8 @@ impl Simd for Scalar {
     fn istore(self, a: Self::I, out: &mut [i32; LANES]) {
         *out = a;
     }
-    #[inline(always)]
+    // 128 loads each, lane by lane.
+    #[inline(never)]
     unsafe fn gather_corners(self, data: &[i16], base: Self::I, dy: usize, dz: usize) -> [Self::F; 8] {
         let mut out = [[0.0; LANES]; 8];
         for lane in 0..LANES {
@@ -117,7 +118,8 @@ impl Simd for Scalar {
         }
         out
     }
-    #[inline(always)]
+    // 128 loads each, lane by lane.
+    #[inline(never)]
     unsafe fn gather_quads(self, quads: &[[i16; 4]], at: &[i32; LANES]) -> [Self::F; 8] {
         let mut out = [[0.0; LANES]; 8];
         for lane in 0..LANES {
@@ -141,5 +143,9 @@ impl Simd for Scalar {
         for lane in 0..LANES {
             acc[lane] += f64::from(a[lane]);
         }
+    }
+    #[inline(never)]
+    fn call<K: Kernel<Self>>(self, kernel: K) -> K::Out {
+        kernel.run(self)
     }
 }

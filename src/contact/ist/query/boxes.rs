@@ -25,7 +25,7 @@ use super::kernel::{Seen, place, read_apart, read_around, smooth, turn_back};
 use super::nodes::cap;
 use super::sums::{LOWER, Sums, UPPER};
 use crate::geometry::lanes::{Constants, F, Lanes, Vector, dot, load, minus};
-use crate::geometry::simd::{LANES, Simd};
+use crate::geometry::simd::{LANES, Simd, apart};
 
 /// Work of a box's estimate, and of its bounds, about in proportion to the time that they take.
 pub(super) const BOX_WORK: u32 = 3;
@@ -374,12 +374,17 @@ impl Boxes {
     /// Adds all of them and returns the work; the bounds go down to the last level where `finest`.
     #[inline(always)]
     pub(super) fn add<S: Simd>(&mut self, simd: S, frame: &Frame<'_>, finest: bool, sums: &mut Sums) -> u32 {
+        add_boxes(simd, self, frame, finest, sums)
+    }
+
+    #[inline(always)]
+    fn add_here<S: Simd>(simd: S, boxes: &mut Self, frame: &Frame<'_>, finest: bool, sums: &mut Sums) -> u32 {
         let k = Constants(simd);
-        let len = self.levels[0].len;
-        self.levels[0].clear(len);
+        let len = boxes.levels[0].len;
+        boxes.levels[0].clear(len);
         let (mut work, mut level, mut looked) = (0, 0, false);
         loop {
-            let (above, below) = self.levels.split_at_mut((level + 1).min(LEVELS));
+            let (above, below) = boxes.levels.split_at_mut((level + 1).min(LEVELS));
             let Some(batch) = above.last_mut() else { break };
             if !looked {
                 work += batch.look(simd, frame, (level, finest), sums);
@@ -401,17 +406,22 @@ impl Boxes {
                 break;
             }
             level -= 1;
-            let (above, below) = self.levels.split_at_mut((level + 1).min(LEVELS));
+            let (above, below) = boxes.levels.split_at_mut((level + 1).min(LEVELS));
             if let (Some(to), Some(from)) = (above.last_mut(), below.first()) {
                 from.give_back(to);
             }
         }
-        sums.add(simd, LOWER, k.at(&self.levels[0].lower));
-        sums.add(simd, UPPER, k.at(&self.levels[0].upper));
+        sums.add(simd, LOWER, k.at(&boxes.levels[0].lower));
+        sums.add(simd, UPPER, k.at(&boxes.levels[0].upper));
         sums.block(simd);
-        self.levels[0].len = 0;
+        boxes.levels[0].len = 0;
         work
     }
+}
+
+apart! {
+    fn add_boxes['a, 'f](boxes: &'a mut Boxes, frame: &'a Frame<'f>, finest: bool, sums: &'a mut Sums) -> u32 =
+        Boxes::add_here
 }
 
 /// Fraction of each box that a ball holds, at least.

@@ -6,7 +6,7 @@ use super::kernel::{Seen, place, read, store, turn_back};
 use super::sums::{DAMPING, FORCE, STIFFNESS, Sums, TORQUE, VOLUME};
 use super::tree::{CellStore, FULL};
 use crate::geometry::lanes::{Constants, F, Lanes, Vector, cross, dot, load, splat};
-use crate::geometry::simd::{LANES, Simd};
+use crate::geometry::simd::{LANES, Simd, apart};
 
 /// Up to sixteen cells.
 pub(super) struct Block {
@@ -75,10 +75,16 @@ pub(super) fn see_cells<S: Simd>(simd: S, frame: &Frame<'_>, block: &Block) -> S
     SeenCells { seen, half }
 }
 
-/// Adds up to sixteen cells with their weights in the estimate and in the bounds (1, or 0 where those have them already); the
-/// field is read for each.
+apart! {
+    /// Adds up to sixteen cells with their weights in the estimate and in the bounds (1, or 0 where those have them already);
+    /// the field is read for each.
+    pub(super) fn add_cells['a, 'f](
+        frame: &'a Frame<'f>, block: &'a Block, weights: (Lanes<S>, Lanes<S>), sums: &'a mut Sums,
+    ) -> () = add_cells_body
+}
+
 #[inline(always)]
-pub(super) fn add_cells<S: Simd>(
+fn add_cells_body<S: Simd>(
     simd: S,
     frame: &Frame<'_>,
     block: &Block,
@@ -106,9 +112,16 @@ pub(super) fn add_cells<S: Simd>(
     contribute(simd, frame, &seen, used * k.of(whole), (inside, slope), sums);
 }
 
-/// Adds what sixteen volumes (m^3) contribute of which `inside` is inside; `slope` = d(inside)/d(depth), 1/m.
+apart! {
+    /// Adds what sixteen volumes (m^3) contribute of which the first of `inside` is inside; the second is
+    /// d(inside)/d(depth), 1/m.
+    pub(super) fn contribute['a, 'f](
+        frame: &'a Frame<'f>, seen: &'a Seen<S>, volume: Lanes<S>, inside: (Lanes<S>, Lanes<S>), sums: &'a mut Sums,
+    ) -> () = contribute_body
+}
+
 #[inline(always)]
-pub(super) fn contribute<S: Simd>(
+fn contribute_body<S: Simd>(
     simd: S,
     frame: &Frame<'_>,
     seen: &Seen<S>,
@@ -169,17 +182,19 @@ pub(super) fn deepest<S: Simd>(simd: S, frame: &Frame<'_>, seen: &Seen<S>, used:
     for d in &sums.deepest {
         least = if d.0 < least { d.0 } else { least };
     }
-    let mut bits = simd.gt_bits(depth.bare(), Lanes::splat(simd, least).bare());
-    if bits == 0 {
-        return;
+    let bits = simd.gt_bits(depth.bare(), Lanes::splat(simd, least).bare());
+    if bits != 0 {
+        remember(&frame.origin, bits, &depth.store(), &(store(seen.at), store(seen.gradient)), sums);
     }
-    let (depth, at) = (depth.store(), store(seen.at));
-    let g = store(seen.gradient);
+}
+
+/// Keeps those of the places (with gradients) whose bit is set that are the deepest of their octant.
+#[inline(never)]
+fn remember(o: &[f32; 3], mut bits: u16, depth: &F, (at, g): &([F; 3], [F; 3]), sums: &mut Sums) {
     while bits != 0 {
         let i = bits.trailing_zeros() as usize & (LANES - 1);
         bits &= bits - 1;
         let p = [at[0][i], at[1][i], at[2][i]];
-        let o = &frame.origin;
         let octant = usize::from(p[0] > o[0]) | usize::from(p[1] > o[1]) << 1 | usize::from(p[2] > o[2]) << 2;
         if depth[i] > sums.deepest[octant].0 {
             sums.deepest[octant] = (depth[i], p);

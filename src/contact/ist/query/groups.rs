@@ -7,7 +7,7 @@ use super::kernel::{Seen, place};
 use super::model::SphereTree;
 use super::sums::{LOWER, Sums, UPPER};
 use crate::geometry::lanes::{Constants, F, Lanes, load, splat};
-use crate::geometry::simd::{LANES, Simd, prefetch};
+use crate::geometry::simd::{LANES, Simd, apart, prefetch};
 
 /// Up to sixteen groups, with what is known of them as nodes.
 pub(super) struct Groups {
@@ -104,12 +104,26 @@ impl Groups {
         frame: &Frame<'_>,
         sums: &mut Sums,
     ) -> u32 {
+        add_groups(simd, self, tree, frame, sums)
+    }
+
+    #[inline(always)]
+    fn add_here<S: Simd>(
+        simd: S,
+        groups: &mut Self,
+        tree: &SphereTree,
+        frame: &Frame<'_>,
+        sums: &mut Sums,
+    ) -> u32 {
         let k = Constants(simd);
         let zero = k.of(0.0);
-        let seen =
-            Seen { at: load(simd, &self.at), depth: k.at(&self.depth), gradient: load(simd, &self.gradient) };
-        let proofs = proofs(simd, frame, &seen, k.at(&self.r));
-        let len = self.len.min(LANES);
+        let seen = Seen {
+            at: load(simd, &groups.at),
+            depth: k.at(&groups.depth),
+            gradient: load(simd, &groups.gradient),
+        };
+        let proofs = proofs(simd, frame, &seen, k.at(&groups.r));
+        let len = groups.len.min(LANES);
         let mut whole = [0.0; LANES];
         let mut work = 0;
         for i in 0..len {
@@ -117,21 +131,21 @@ impl Groups {
                 continue;
             }
             if proofs.sure >> i & 1 != 0 {
-                whole[i] = self.weight[i] * self.volume[i];
-                let v = if self.certain[i] { 0.0 } else { f64::from(self.volume[i]) };
+                whole[i] = groups.weight[i] * groups.volume[i];
+                let v = if groups.certain[i] { 0.0 } else { f64::from(groups.volume[i]) };
                 sums.lower += v;
                 sums.upper += v;
                 continue;
             }
-            work += self.count[i];
-            self.open(simd, tree, frame, (i, &proofs.of(i)), sums);
+            work += groups.count[i];
+            groups.open(simd, tree, frame, (i, &proofs.of(i)), sums);
         }
         let volume = k.at(&whole);
         if simd.gt_bits(volume.bare(), zero.bare()) != 0 {
             deepest(simd, frame, &seen, volume, sums);
             contribute(simd, frame, &seen, volume, (k.of(1.0), zero), sums);
         }
-        self.len = 0;
+        groups.len = 0;
         work
     }
 
@@ -195,6 +209,11 @@ impl Groups {
     }
 }
 
+apart! {
+    fn add_groups['a, 'f](groups: &'a mut Groups, tree: &'a SphereTree, frame: &'a Frame<'f>, sums: &'a mut Sums) -> u32 =
+        Groups::add_here
+}
+
 /// Room for cells that wait: fewer than sixteen, and sixteen more.
 const WAITING: usize = 2 * LANES;
 
@@ -211,6 +230,9 @@ impl Rest {
 
     #[inline(always)]
     fn take<S: Simd>(&mut self, simd: S, block: &Block, bits: u16, (weight, fresh): (f32, f32)) {
+        if bits == 0 {
+            return;
+        }
         let [x, y, z] = &block.at;
         let [u, v, w] = &block.offset;
         let (weight, fresh) = ([weight; LANES], [fresh; LANES]);

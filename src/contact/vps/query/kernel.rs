@@ -7,7 +7,7 @@ use crate::contact::patch::Gather;
 use crate::contact::vps::PATCHES;
 use crate::contact::vps::sorted::Sorted;
 use crate::geometry::field::block::{Cells, Spot};
-use crate::geometry::simd::{LANES, Simd, SimdLevel, dispatch};
+use crate::geometry::simd::{LANES, Simd, SimdLevel, apart, dispatch};
 
 /// Blocks that press whose sums stay in f32 lanes before they are added in f64.
 const CHUNK: usize = 8;
@@ -209,22 +209,12 @@ pub(super) fn probe(level: SimdLevel, job: &Job<'_>, from: &Sorted, block: u32, 
 
 /// Brings `total` up to date: once, after the last visit.
 pub(super) fn finish_graded(level: SimdLevel, from: &Graded<'_>, sums: &mut Sums) {
-    dispatch!(level, rest_graded(from: &Graded<'_>, sums: &mut Sums));
+    dispatch!(level, rest(from: &Graded<'_>, sums: &mut Sums));
 }
 
 /// Brings `total` up to date: once, after the last visit.
 pub(super) fn finish_sorted(level: SimdLevel, from: &Sorted, sums: &mut Sums) {
-    dispatch!(level, rest_sorted(from: &Sorted, sums: &mut Sums));
-}
-
-#[inline(always)]
-fn rest_graded<S: Simd>(s: S, from: &Graded<'_>, sums: &mut Sums) {
-    rest(s, from, sums);
-}
-
-#[inline(always)]
-fn rest_sorted<S: Simd>(s: S, from: &Sorted, sums: &mut Sums) {
-    rest(s, from, sums);
+    dispatch!(level, rest(from: &Sorted, sums: &mut Sums));
 }
 
 #[inline(always)]
@@ -322,11 +312,16 @@ fn run<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, blocks: &[u32], sums: 
     s.store(which, &mut sums.deepest_block);
 }
 
-/// Adds the blocks that wait: always the same sixteens, whatever blocks without a touch lie between. Where so much presses,
-/// and so deep, that [`super::sparse::settled`] does not look at the parts along the gradient, they are left out: both only
-/// grow, so it stays so.
+apart! {
+    /// Adds the blocks that wait: always the same sixteens, whatever blocks without a touch lie between. Where so much presses,
+    /// and so deep, that [`super::sparse::settled`] does not look at the parts along the gradient, they are left out: both only
+    /// grow, so it stays so.
+    fn sum['a; P: Source](from: &'a P, force: &'a mut Force, enough: &'a Enough, deepest: &'a [f32; LANES]) -> () =
+        sum_here
+}
+
 #[inline(always)]
-fn sum<S: Simd, P: Source>(s: S, from: &P, force: &mut Force, enough: &Enough, deepest: &[f32; LANES]) {
+fn sum_here<S: Simd, P: Source>(s: S, from: &P, force: &mut Force, enough: &Enough, deepest: &[f32; LANES]) {
     if force.waiting == 0 {
         return;
     }
