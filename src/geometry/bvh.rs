@@ -6,6 +6,7 @@
 //! triangles is several times thicker than the patch, and many more leaves would have to be opened.
 
 pub(crate) mod facet;
+mod few;
 mod kernel;
 mod pack;
 pub(crate) mod sweep;
@@ -16,6 +17,7 @@ use super::lanes::LANES;
 use super::simd::Simd;
 use super::wide::{self, Stop};
 use super::{Point, TriMesh, Vec3};
+pub(crate) use few::Few;
 use kernel::{Leaf, Node};
 
 /// Most memory that a triangle takes in the tree, bytes.

@@ -156,12 +156,28 @@ pub(super) fn nearest(
     near: u32,
     tests: &mut u64,
 ) -> (f32, u32) {
+    nearest_from(simd, bvh, p, (bound2, near), bvh.nodes.first(), &mut Stack::new(), tests)
+}
+
+/// As [`nearest`], from this node down; `stack` is scratch memory.
+#[inline(always)]
+pub(super) fn nearest_from(
+    simd: impl Simd,
+    bvh: &Bvh,
+    p: [f32; 3],
+    (bound2, near): (f32, u32),
+    from: Option<&Node>,
+    stack: &mut Stack,
+    tests: &mut u64,
+) -> (f32, u32) {
     let mut best = (bound2, NO_SLOT);
     let seed = if near == NO_SLOT { NONE } else { near / LANES as u32 };
     if seed != NONE {
         open_leaf(simd, bvh, p, seed, &mut best, tests);
     }
-    let mut stack = Stack::new();
+    let Some(from) = from else { return best };
+    stack.len = 0;
+    stack.push(box_distances(simd, from, p), best.0, from);
     while let Some((d, at)) = stack.pop() {
         if d >= best.0 {
             continue;

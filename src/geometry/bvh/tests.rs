@@ -1,6 +1,6 @@
 use super::*;
 use crate::geometry::shapes;
-use crate::geometry::simd::{self, SimdLevel};
+use crate::geometry::simd::{self, Scalar, SimdLevel};
 use proptest::prelude::*;
 
 /// Distance from a point to a triangle by another route than the code under test: the plane's distance when the point is on the
@@ -200,5 +200,48 @@ fn the_memory_of_a_tree_is_estimated_from_above() {
         let (real, most) = (tree.bytes(), Bvh::bytes_for(n));
         assert!(real <= most && most < 3 * real + 8192, "{n} triangles: {real} of {most} bytes");
         assert!(real >= 72 * n as u64, "three corners of three f64 each");
+    }
+}
+
+/// Wherever the ball lies, and however large it is, what is looked up among the few boxes is what a scan finds.
+#[test]
+fn the_few_boxes_of_a_ball_hold_all_that_is_nearest_in_it() {
+    use rand_pcg::rand_core::{Rng, SeedableRng};
+    let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(9);
+    let mut within = |half: f64| -> Vec3 {
+        Vec3::from_fn(|_, _| half * ((rng.next_u64() >> 11) as f64 / (1u64 << 52) as f64 - 1.0))
+    };
+    let scattered = |n: usize, within: &mut dyn FnMut(f64) -> Vec3| {
+        let corner = |at: Vec3, within: &mut dyn FnMut(f64) -> Vec3| (at + within(0.1)).into();
+        let corners: Vec<[f64; 3]> = (0..n)
+            .flat_map(|_| {
+                let at = within(1.0);
+                [0; 3].map(|_| corner(at, within))
+            })
+            .collect();
+        soup(&corners)
+    };
+    let meshes =
+        [shapes::icosphere(1.0, 4), shapes::cuboid(Vec3::new(1.0, 0.01, 2.0)), scattered(3000, &mut within)];
+    for mesh in &meshes {
+        let bvh = Bvh::build(mesh);
+        let (mut few, mut tests) = (Few::new(), 0);
+        for round in 0..40 {
+            let radius = [1e-4, 0.01, 0.1, 1.0][round % 4];
+            let centre = within(1.2).map(|x| x as f32);
+            let mut near = few.find(Scalar, &bvh, (centre.into(), radius as f32), NO_SLOT, &mut tests);
+            for _ in 0..20 {
+                let way = within(1.0);
+                let way = way * (radius * within(1.0).x.abs() / way.norm().max(1e-9));
+                let p = centre + way.map(|x| x as f32) * 0.999;
+                let local: [f64; 3] = p.map(f64::from).into();
+                let (d2, slot) = few.nearest(Scalar, &bvh, p.into(), near, &mut tests);
+                let world = bvh.center + Vec3::from(local) * bvh.scale;
+                let margin = 2.0 * kernel::MARGIN * (1.0 + Vec3::from(local).norm());
+                let want = brute(mesh, &world) / bvh.scale;
+                assert!((f64::from(d2).sqrt() - want).abs() <= margin, "{d2} {want} {round}");
+                near = slot;
+            }
+        }
     }
 }

@@ -2,9 +2,10 @@
 
 use super::grid::{BLOCK, Blocks, EDGE, within};
 use super::{FieldError, Meter, Solid};
-use crate::geometry::bvh::NO_SLOT;
+use crate::geometry::bvh::{Few, NO_SLOT};
 use crate::geometry::simd::{self, Simd, dispatch};
 use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Winding numbers nearer than this to one half are never flooded from: several times the error of the tree.
@@ -12,6 +13,10 @@ const SLACK: f32 = 0.02;
 /// Two neighbours are not separated by a triangle when their distances add up to more than this, in cells: the balls of
 /// these radii then cover the edge between them. The excess over 1 covers the rounding of the distances.
 const FREE: f32 = 1.001;
+
+/// Nodes along each side of the parts whose candidate triangles are found together: in half as long a ball there are a fourth
+/// as many.
+const PART: usize = EDGE / 2;
 
 /// Work done.
 #[derive(Clone, Copy, Default)]
@@ -43,26 +48,41 @@ fn block_body(simd: impl Simd, solid: &Solid, index: usize, out: &mut [f32]) -> 
     let origin = solid.bvh.to_local(&solid.grid.node(first));
     let step = solid.grid.cell / solid.bvh.unit();
     let to_cells = (1.0 / step) as f32;
-    let mut near = NO_SLOT;
-    // Back and forth, so that each node starts from the nearest triangle of a neighbour.
-    for k in 0..len[2] {
-        for j in 0..len[1] {
-            let j = if k % 2 == 0 { j } else { len[1] - 1 - j };
-            for i in 0..len[0] {
-                let i = if (j + k) % 2 == 0 { i } else { len[0] - 1 - i };
-                let p = [
-                    (origin[0] + i as f64 * step) as f32,
-                    (origin[1] + j as f64 * step) as f32,
-                    (origin[2] + k as f64 * step) as f32,
-                ];
-                let (d2, slot) = solid.bvh.nearest_f32(simd, p, f32::INFINITY, near, &mut counts.distance);
-                near = slot;
-                out[within([i, j, k])] = d2.sqrt() * to_cells;
+    let place = |at: [usize; 3]| [0, 1, 2].map(|a| (origin[a] + at[a] as f64 * step) as f32);
+    let (mut near, mut few) = (NO_SLOT, Few::new());
+    for part in parts(len) {
+        // From the middle to the corners, with some room for rounding.
+        let middle =
+            [0, 1, 2].map(|a| (origin[a] + 0.5 * (part[a].start + part[a].end - 1) as f64 * step) as f32);
+        let half: f64 = part.iter().map(|p| (0.5 * (p.len() - 1) as f64 * step).powi(2)).sum();
+        let radius = half.sqrt() as f32 * (1.0 + 1e-5);
+        near = few.find(simd, solid.bvh, (middle, radius), near, &mut counts.distance);
+        let [x, y, z] = part;
+        // Back and forth, so that each node starts from the nearest triangle of a neighbour.
+        for k in z.clone() {
+            for j in 0..y.len() {
+                let j = if k % 2 == 0 { y.start + j } else { y.end - 1 - j };
+                for i in 0..x.len() {
+                    let i = if (j + k) % 2 == 0 { x.start + i } else { x.end - 1 - i };
+                    let at = [i, j, k];
+                    let (d2, slot) = few.nearest(simd, solid.bvh, place(at), near, &mut counts.distance);
+                    near = slot;
+                    out[within(at)] = d2.sqrt() * to_cells;
+                }
             }
         }
     }
     sign(simd, solid, first, len, out, &mut counts.winding);
     counts
+}
+
+/// A block of so many nodes along each axis in parts of up to [`PART`]^3.
+fn parts(len: [usize; 3]) -> impl Iterator<Item = [Range<usize>; 3]> {
+    let counts = len.map(|n| n.div_ceil(PART));
+    (0..counts.iter().product()).map(move |index: usize| {
+        let at = [index % counts[0], index / counts[0] % counts[1], index / (counts[0] * counts[1])];
+        [0, 1, 2].map(|a| at[a] * PART..(at[a] * PART + PART).min(len[a]))
+    })
 }
 
 /// Gives the unsigned distances of a block their signs. The grid's outermost nodes are outside by decree: a soup may
