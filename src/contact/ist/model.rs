@@ -1,6 +1,6 @@
 //! What is built, off the servo thread: the sphere tree of a tool, the solid that it is held against.
 
-use super::packing::{Packing, PackingError, Stop, pack};
+use super::packing::{Packing, PackingError, Stop, fill};
 use super::parts::parts;
 use super::tree::{CellStore, Child, Node, Split, WIDTH, build};
 use crate::geometry::bvh::Bvh;
@@ -98,7 +98,8 @@ impl SphereTree {
     /// # Errors
     /// [`IstError`].
     pub fn build(mesh: &TriMesh, params: &IstParams, progress: &dyn Progress) -> Result<Self, IstError> {
-        Self::build_with_packing(mesh, params, progress).map(|(tree, _)| tree)
+        // Divided by boxes a tree is that of the cells; who owns them and how the spheres lie is not asked.
+        Self::build_from(mesh, params, params.split != Split::Boxes, progress).map(|(tree, _)| tree)
     }
 
     /// As [`SphereTree::build`], with the packing that the tree was built from.
@@ -108,6 +109,16 @@ impl SphereTree {
     pub fn build_with_packing(
         mesh: &TriMesh,
         params: &IstParams,
+        progress: &dyn Progress,
+    ) -> Result<(Self, Packing), IstError> {
+        Self::build_from(mesh, params, true, progress)
+    }
+
+    /// The tree and its packing, without the spheres unless `described`.
+    fn build_from(
+        mesh: &TriMesh,
+        params: &IstParams,
+        described: bool,
         progress: &dyn Progress,
     ) -> Result<(Self, Packing), IstError> {
         let stage = |at: u64| Stage { whole: progress, at };
@@ -120,7 +131,9 @@ impl SphereTree {
         let bvh = Bvh::build_unless(mesh, &|| progress.cancelled()).ok_or(PackingError::Cancelled)?;
         let cut = parts(mesh, &field);
         let stop = Stop::Spheres(params.spheres as usize);
-        let packing = pack(&field, &bvh, &cut.parts, stop, &stage(2))?;
+        let filled = fill(&field, &cut.parts, stop, &stage(2))?;
+        let spheres = filled.spheres();
+        let packing = if described { filled.packing(&field, &bvh) } else { filled.outline(&field) };
         if progress.cancelled() {
             return Err(PackingError::Cancelled.into());
         }
@@ -132,7 +145,7 @@ impl SphereTree {
             cells,
             origin: field.origin,
             cell: field.cell,
-            spheres: packing.spheres.len(),
+            spheres,
             volume: packing.volume,
             fill: packing.fill,
             exact: cut.exact,

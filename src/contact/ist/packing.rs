@@ -82,18 +82,27 @@ pub enum PackingError {
     TooLarge(usize),
 }
 
-/// Packs the solid whose signed distance field is `field`, whose `parts` are those of the field's grid and whose
-/// surface triangles are in `bvh`. Deterministic. Not real-time safe.
+/// A solid filled with spheres, each cell with an owner or none.
+pub(crate) struct Filled<'a> {
+    cells: Cells<'a>,
+    primaries: Vec<([f32; 3], f32)>,
+    /// What of it is spheres, m^3.
+    filled: f64,
+    /// Of the solid, m^3.
+    volume: f64,
+}
+
+/// Fills the solid whose signed distance field is `field`, whose `parts` are those of the field's grid.
+/// Deterministic. Not real-time safe.
 ///
 /// # Errors
 /// [`PackingError`].
-pub(crate) fn pack(
+pub(crate) fn fill<'a>(
     field: &Field,
-    bvh: &Bvh,
-    parts: &[Part],
+    parts: &'a [Part],
     stop: Stop,
     progress: &dyn Progress,
-) -> Result<Packing, PackingError> {
+) -> Result<Filled<'a>, PackingError> {
     let mut cells = Cells::new(field, parts)?;
     let volume = parts.iter().map(|p| f64::from(p.fraction)).sum::<f64>() * field.cell.powi(3);
     let inside = (0..cells.len() as u32).filter(|&i| cells.room[i as usize] > 0.0);
@@ -133,18 +142,33 @@ pub(crate) fn pack(
             progress.step(done.min(total), total);
         }
     }
-    cells.adopt_orphans();
-    let (starts, order) = cells.by_owner(primaries.len());
-    let spheres = cells.summarise(&primaries, (&starts, &order), field, bvh);
-    Ok(Packing {
-        spheres,
-        starts,
-        order,
-        volume,
-        fill: filled / volume,
-        cell: field.cell,
-        cells: cells.len(),
-    })
+    Ok(Filled { cells, primaries, filled, volume })
+}
+
+impl Filled<'_> {
+    /// Number of spheres.
+    pub(crate) fn spheres(&self) -> usize {
+        self.primaries.len()
+    }
+
+    /// Without the spheres themselves.
+    pub(crate) fn outline(&self, field: &Field) -> Packing {
+        Packing {
+            volume: self.volume,
+            fill: self.filled / self.volume,
+            cell: field.cell,
+            cells: self.cells.len(),
+            ..Packing::default()
+        }
+    }
+
+    /// Every cell given to a sphere, and each sphere described; the solid's triangles are in `bvh`.
+    pub(crate) fn packing(mut self, field: &Field, bvh: &Bvh) -> Packing {
+        self.cells.adopt_orphans();
+        let (starts, order) = self.cells.by_owner(self.primaries.len());
+        let spheres = self.cells.summarise(&self.primaries, (&starts, &order), field, bvh);
+        Packing { spheres, starts, order, ..self.outline(field) }
+    }
 }
 
 /// Heap key: larger room first, then the lower index. Positive floats order as their bits.

@@ -20,7 +20,7 @@ fn packed(cells: u32, stop: Stop) -> (Packing, TriMesh) {
     let mesh = shapes::torus(0.06, 0.02, 512, 256);
     let cut = parts(&mesh, &field);
     assert!(cut.exact);
-    (pack(&field, &Bvh::build(&mesh), &cut.parts, stop, &Silent).expect("packs"), mesh)
+    (fill(&field, &cut.parts, stop, &Silent).expect("packs").packing(&field, &Bvh::build(&mesh)), mesh)
 }
 
 #[test]
@@ -87,6 +87,5 @@ fn same_input_same_packing() {
 #[test]
 fn nothing_inside_is_an_error() {
     let field = Field::from_fn(Point::origin(), 0.1, [4, 4, 4], |_| -1.0);
-    let bvh = Bvh::build(&shapes::icosphere(0.01, 1));
-    assert_eq!(pack(&field, &bvh, &[], Stop::Spheres(1), &Silent), Err(PackingError::NothingInside));
+    assert_eq!(fill(&field, &[], Stop::Spheres(1), &Silent).err(), Some(PackingError::NothingInside));
 }

@@ -67,9 +67,7 @@ fn halves<'a>(input: &Input<'_>, region: Region<'a>) -> Vec<Region<'a>> {
     let axis = region.longest();
     let half = region.side[axis] / 2;
     let middle = region.low[axis] + half;
-    // In a fixed order: cells are numbered along the grid.
-    region.cells.sort_by_key(|&c| (input.cube(c)[axis] >= middle, c));
-    let first = region.cells.partition_point(|&c| input.cube(c)[axis] < middle);
+    let first = part_by(region.cells, |c| input.cube(c)[axis] < middle);
     let (a, b) = region.cells.split_at_mut(first);
     let mut side = region.side;
     side[axis] = half;
@@ -79,6 +77,23 @@ fn halves<'a>(input: &Input<'_>, region: Region<'a>) -> Vec<Region<'a>> {
         .into_iter()
         .filter(|r| !r.cells.is_empty())
         .collect()
+}
+
+/// Brings those for which `first` says true to the front and returns how many they are; both kinds stay in their order, in which cells
+/// are numbered along the grid.
+fn part_by(cells: &mut [u32], first: impl Fn(u32) -> bool) -> usize {
+    let mut others = Vec::new();
+    let mut n = 0;
+    for i in 0..cells.len() {
+        if first(cells[i]) {
+            cells[n] = cells[i];
+            n += 1;
+        } else {
+            others.push(cells[i]);
+        }
+    }
+    cells[n..].copy_from_slice(&others);
+    n
 }
 
 /// One node over a region: the fullest of its parts are halved until there are four.
