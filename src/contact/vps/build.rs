@@ -11,7 +11,7 @@ use super::balance::balance;
 use super::cover::covering_radius;
 use super::features::{Site, sites};
 use super::nearest::PointGrid;
-use super::order::{Order, ranks};
+use super::order::{Order, ranks, together};
 use super::sorted::Sorted;
 use super::tree::Tree;
 use super::{FAR, ForceLaw, Level, PATCHES, PointShell, ROUND_UP, UNSORTED};
@@ -73,6 +73,7 @@ const ON_FACE: f64 = 0.9;
 const LEVEL_RATIO: f64 = 0.840_896_415_253_714_5;
 
 /// A place where a point may be put.
+#[derive(Clone, Copy)]
 pub(super) struct Candidate {
     pub(super) at: Point,
     /// Unit normal, inwards.
@@ -126,7 +127,7 @@ impl PointShell {
         let spacing = (PACKING * total / want).sqrt();
         let mut shell = thin(candidates, sites(mesh, want, spacing), params.density, &mut rng);
         let points: Vec<Point> = (0..shell.len).map(|i| shell.position(i)).collect();
-        shell.set_covering_radius(covering_radius(&corners, &points));
+        shell.set_covering_radius(covering_radius(mesh, &points));
         Ok(shell)
     }
 
@@ -170,7 +171,10 @@ pub(super) fn thin(
     density: Density,
     rng: &mut Pcg64Mcg,
 ) -> PointShell {
-    shuffle(&mut candidates, rng);
+    let mut visits: Vec<u32> = (0..candidates.len() as u32).collect();
+    shuffle(&mut visits, rng);
+    // Visited at random, but neighbours together in memory.
+    together(&mut candidates, |c| c.at, &mut visits);
     let corners = sites.iter().take_while(|s| s.corner).count();
     shuffle(&mut sites[corners..], rng);
     let on_faces = candidates.len();
@@ -180,7 +184,7 @@ pub(super) fn thin(
         Density::Points(n) => (on_faces.min(n as usize), 0.0),
         Density::Spacing(s) => (places.len(), s),
     };
-    let mut rounds = Rounds::new(&candidates, &places, &sites, goal);
+    let mut rounds = Rounds { visits: &visits, ..Rounds::new(&candidates, &places, &sites, goal) };
     let mut radius = extent(&places);
     let mut reach = f64::INFINITY;
     while rounds.accepted.len() < goal {
@@ -211,6 +215,8 @@ const NOBODY: u32 = u32::MAX;
 struct Rounds<'a> {
     /// Those on faces, then those of the sites.
     candidates: &'a [Candidate],
+    /// Those on faces, in the order in which they get their chance.
+    visits: &'a [u32],
     places: &'a [Point],
     sites: &'a [Site],
     /// First candidate of each site, and the end of the last one's.
@@ -252,6 +258,7 @@ impl<'a> Rounds<'a> {
         }));
         Self {
             candidates,
+            visits: &[],
             places,
             sites,
             members,
@@ -280,7 +287,8 @@ impl<'a> Rounds<'a> {
         }
         let near_sites = (!self.sites.is_empty())
             .then(|| PointGrid::new(&self.sites.iter().map(|s| s.at).collect::<Vec<_>>(), radius));
-        for i in 0..self.members[0] {
+        for &i in self.visits {
+            let i = i as usize;
             if self.accepted.len() >= self.goal {
                 break;
             }

@@ -1,7 +1,8 @@
 //! Covering radius of a set of points on a mesh: a guaranteed upper bound, within a few percent of the truth.
 
 use super::nearest::PointGrid;
-use crate::geometry::Point;
+use crate::geometry::{Point, TriMesh};
+use rayon::prelude::*;
 
 /// Nearest-point searches that a measurement may spend before it settles for a wider bound.
 const MAX_SEARCHES: usize = 1_000_000;
@@ -33,11 +34,15 @@ impl Search<'_> {
 /// max |v_k - s|. The nearest points of the corners give three such bounds; where the best of them exceeds the
 /// largest distance seen at any corner by more than 3 %, the triangle is cut in two across its longest side, so that
 /// needles get shorter first.
-pub(super) fn covering_radius(triangles: &[[Point; 3]], points: &[Point]) -> f64 {
-    let area: f64 = triangles.iter().map(|c| 0.5 * (c[1] - c[0]).cross(&(c[2] - c[0])).norm()).sum();
+pub(super) fn covering_radius(mesh: &TriMesh, points: &[Point]) -> f64 {
+    let corners = (0..mesh.triangles.len()).map(|t| mesh.corners(t));
+    let area: f64 = corners.map(|c| 0.5 * (c[1] - c[0]).cross(&(c[2] - c[0])).norm()).sum();
     let grid = PointGrid::new(points, (area / points.len().max(1) as f64).sqrt());
-    let mut search = Search { points, grid, seen: 0.0, spent: 0 };
-    let mut open: Vec<[Corner; 3]> = triangles.iter().map(|c| c.map(|v| search.corner(v))).collect();
+    // Most vertices are corners of several triangles.
+    let near: Vec<Corner> = mesh.vertices.par_iter().map(|v| (*v, grid.nearest(points, v))).collect();
+    let mut open: Vec<[Corner; 3]> = mesh.triangles.iter().map(|t| t.map(|v| near[v as usize])).collect();
+    let seen = open.iter().flatten().filter_map(|c| c.1).fold(0.0, |most: f64, n| most.max(n.1));
+    let mut search = Search { points, grid, seen, spent: near.len() };
     let mut settled: f64 = 0.0;
     while !open.is_empty() {
         let mut next = Vec::new();

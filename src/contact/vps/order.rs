@@ -11,18 +11,12 @@ pub(super) struct Order(Vec<u32>);
 impl Order {
     /// Sorts the points of each level (they end at `ends`) along a Morton curve; leaves the first ones alone.
     pub(super) fn new(places: &[Point], ends: &[usize]) -> Self {
-        let first = places.first().copied().unwrap_or_default();
-        let (low, high) = places.iter().fold((first, first), |(l, h), p| (l.inf(p), h.sup(p)));
-        let per_metre = 1023.0 / (high - low).amax().max(1e-12);
-        let code = |p: &Point| {
-            let cell = (p - low) * per_metre;
-            morton([cell.x as u32, cell.y as u32, cell.z as u32])
-        };
+        let codes = codes(places);
         let mut order: Vec<u32> = (0..places.len() as u32).collect();
         let mut start = UNSORTED.min(places.len());
         for &end in ends {
             if end > start {
-                order[start..end].sort_by_key(|&i| (code(&places[i as usize]), i));
+                order[start..end].sort_by_key(|&i| (codes[i as usize], i));
                 start = end;
             }
         }
@@ -33,6 +27,29 @@ impl Order {
     pub(super) fn apply<T: Copy>(&self, values: &[T]) -> Vec<T> {
         self.0[..values.len()].iter().map(|&i| values[i as usize]).collect()
     }
+}
+
+/// Places along a Morton curve through the points' box.
+fn codes(places: &[Point]) -> Vec<u64> {
+    let first = places.first().copied().unwrap_or_default();
+    let (low, high) = places.iter().fold((first, first), |(l, h), p| (l.inf(p), h.sup(p)));
+    let per_metre = 1023.0 / (high - low).amax().max(1e-12);
+    let code = |p: &Point| {
+        let cell = (p - low) * per_metre;
+        morton([cell.x as u32, cell.y as u32, cell.z as u32])
+    };
+    places.iter().map(code).collect()
+}
+
+/// Brings items that are neighbours together in memory; `indices` go on naming the same ones.
+pub(super) fn together<T: Copy>(items: &mut Vec<T>, at: impl Fn(&T) -> Point, indices: &mut [u32]) {
+    let codes = codes(&items.iter().map(at).collect::<Vec<_>>());
+    let mut order: Vec<u32> = (0..items.len() as u32).collect();
+    order.sort_unstable_by_key(|&i| (codes[i as usize], i));
+    let mut place = vec![0; order.len()];
+    order.iter().zip(0..).for_each(|(&i, to)| place[i as usize] = to);
+    indices.iter_mut().for_each(|i| *i = place[*i as usize]);
+    *items = order.iter().map(|&i| items[i as usize]).collect();
 }
 
 /// Rank of each block within its level: by bit reversal (van der Corput), so that the blocks below any rank lie evenly
@@ -58,6 +75,17 @@ pub(super) fn ranks(ends: &[usize]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn items_brought_together_keep_their_names() {
+        let items: Vec<Point> =
+            (0..500).map(|i| Point::new(f64::from(i * 37 % 500), f64::from(i % 7), 0.0)).collect();
+        let (mut moved, mut names) = (items.clone(), (0..500).rev().collect::<Vec<u32>>());
+        together(&mut moved, |p| *p, &mut names);
+        assert!(names.iter().zip(items.iter().rev()).all(|(&n, p)| moved[n as usize] == *p));
+        let way = |v: &[Point]| v.windows(2).map(|w| (w[1] - w[0]).norm()).sum::<f64>();
+        assert!(way(&moved) < 0.1 * way(&items));
+    }
 
     #[test]
     fn levels_stay_together_and_ranks_are_permutations() {
