@@ -22,14 +22,16 @@
     )
 )]
 
+mod lanes;
+
+pub(super) use lanes::{Pressing, TOGETHER};
+
 use crate::geometry::Vec3;
 use nalgebra::{Matrix3, UnitQuaternion};
 
 /// Patches of one contact, one for each direction; most of them empty.
 pub const MAX_PATCHES: usize = 6;
 
-/// Directions are told apart with these weights, so that no boundary lies at 45 degrees, where bevels are.
-const WEIGHTS: [f64; 3] = [1.0, 0.9, 0.8];
 /// Normals that add up to less than this part of what presses have no direction: the patch fades.
 const SPREAD: f64 = 0.5;
 /// Mean distance from the centre over the radius of gyration: of a uniform line, (1/2) / sqrt(1/3), and of a uniform disc,
@@ -38,8 +40,6 @@ const LINE: f64 = 0.866_025_403_784_438_6;
 const DISC: f64 = 0.942_809_041_582_063_4;
 /// Of an even disc: its mean distance over Hoelder's bound, (2/3) / (2^(-3/2) 3^(1/2)).
 const EVEN: f64 = 1.088_662_107_903_635_2;
-/// What meets the surface this squarely counts whole.
-const SQUARE: f64 = 0.2;
 
 /// Where a tool presses in one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -128,46 +128,6 @@ impl Gather {
         }; MAX_PATCHES],
     );
 
-    /// Adds what presses with `force` along the normal `n` at `at`, where the depth has the gradient `g`; `area` is what the force grows
-    /// with. Scalars in a fixed order: the same bits on every machine.
-    pub(super) fn add(&mut self, at: [f32; 3], n: [f32; 3], g: [f32; 3], force: f32, area: f32) {
-        let [at, n, g] = [at, n, g].map(|v| v.map(f64::from));
-        let (force, area) = (f64::from(force), f64::from(area));
-        let squarely = -(n[0] * g[0] + n[1] * g[1] + n[2] * g[2]);
-        // NaN is no side.
-        if !(force > 0.0 && squarely.abs() > 0.0) {
-            return;
-        }
-        // What enters does so from nothing: a face tilts by a hair and half of it meets the surface squarely or not at all.
-        let t = (squarely.abs() / SQUARE).min(1.0);
-        let counts = force * t * t * (3.0 - 2.0 * t);
-        if squarely < 0.0 {
-            // The far side of what is sunk deeper than it is thick pushes back in: the surface bears that much less.
-            if let Some(sums) = self.0.get_mut(direction(n.map(|v| -v))) {
-                sums.push.iter_mut().zip(n).for_each(|(sum, n)| *sum += counts * n);
-            }
-            return;
-        }
-        let Some(sums) = self.0.get_mut(direction(n)) else { return };
-        let w = force * squarely;
-        sums.weight += w;
-        sums.area += area * squarely;
-        let square = at[0] * at[0] + at[1] * at[1] + at[2] * at[2];
-        sums.fourth += w * square * square;
-        let mut next = sums.moments.iter_mut();
-        for i in 0..3 {
-            sums.at[i] += w * at[i];
-            sums.out[i] -= w * g[i];
-            sums.push[i] += counts * n[i];
-            sums.third[i] += w * square * at[i];
-            for j in i..3 {
-                if let Some(moment) = next.next() {
-                    *moment += w * at[i] * at[j];
-                }
-            }
-        }
-    }
-
     /// The patches, turned into the scene's axes; forces and areas were in units of `force` N and `stiffness` N/m.
     pub(super) fn patches(
         &self,
@@ -230,19 +190,6 @@ fn spread(about: &Matrix3<f64>, normal: &Vec3) -> (f64, f64) {
     let round = if sum > 0.0 { (1.0 - apart / sum).clamp(0.0, 1.0) } else { 0.0 };
     let gyration = sum.sqrt();
     (gyration, gyration * (LINE + (DISC - LINE) * round.sqrt()))
-}
-
-/// Which of the six directions.
-fn direction(n: [f64; 3]) -> usize {
-    let [x, y, z] = [n[0].abs() * WEIGHTS[0], n[1].abs() * WEIGHTS[1], n[2].abs() * WEIGHTS[2]];
-    let axis = if x >= y && x >= z {
-        0
-    } else if y >= z {
-        1
-    } else {
-        2
-    };
-    2 * axis + usize::from(n[axis] > 0.0)
 }
 
 #[cfg(test)]

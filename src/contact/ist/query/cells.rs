@@ -2,9 +2,10 @@
 
 use super::bound::bound;
 use super::frame::Frame;
-use super::kernel::{Seen, place, read, store, turn_back};
+use super::kernel::{Seen, bare, place, read, store, turn_back};
 use super::sums::{DAMPING, FORCE, STIFFNESS, Sums, TORQUE, VOLUME};
 use super::tree::{CellStore, FULL};
+use crate::contact::patch::Pressing;
 use crate::geometry::lanes::{Constants, F, Lanes, Vector, cross, dot, load, splat};
 use crate::geometry::simd::{LANES, Simd, apart};
 
@@ -145,12 +146,11 @@ fn contribute_body<S: Simd>(
         sums.add(simd, TORQUE + i, zero - v * m[i]);
     }
     let area = volume * slope;
-    if frame.rubs {
-        let (v, area, arm, g) = (v.store(), area.store(), store(arm), store(g));
-        for i in 0..LANES {
-            let [at, g] = [arm, g].map(|c| c.map(|c| c[i]));
-            sums.patches.add(at, g.map(|c| -c), g, v[i], area[i]);
-        }
+    if let Some(rub) = &mut sums.rub {
+        rub.add(
+            simd,
+            Pressing::new(simd, bare(arm), bare([-g[0], -g[1], -g[2]]), bare(g), (v.bare(), area.bare())),
+        );
     }
     if simd.gt_bits(area.bare(), zero.bare()) != 0 {
         let s = [g[0], g[1], g[2], m[0], m[1], m[2]];

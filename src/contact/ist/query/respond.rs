@@ -34,8 +34,8 @@ pub(super) fn respond(
     let symmetric = symmetric(|i| pressure * sums.total(STIFFNESS + i));
     contact.stiffness = rotated(&positive_part(&symmetric, length), &rotation.to_rotation_matrix());
 
-    if frame.rubs {
-        contact.patches = sums.patches.patches(rotation, pressure, pressure);
+    if let Some(rub) = &sums.rub {
+        contact.patches = rub.patches.patches(rotation, pressure, pressure);
     }
 
     // Deepest place of each octant about the tool's origin, deepest first.

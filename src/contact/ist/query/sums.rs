@@ -1,6 +1,6 @@
 //! Running sums of a query: f32 lanes for a few blocks, then f64.
 
-use crate::contact::patch::Gather;
+use crate::contact::patch::{Gather, Pressing, TOGETHER};
 use crate::geometry::lanes::{F, Lanes};
 use crate::geometry::simd::{LANES, Simd};
 
@@ -32,11 +32,40 @@ pub(super) struct Sums {
     /// The same places' inward gradients.
     pub(super) inward: [[f32; 3]; 8],
     /// Where it presses, if friction asks.
+    pub(super) rub: Option<Rub>,
+}
+
+/// Where it presses, up to date at the end.
+pub(super) struct Rub {
     pub(super) patches: Gather,
+    /// What is not in there yet: the first `len`.
+    waiting: [Pressing; TOGETHER],
+    len: usize,
+}
+
+impl Rub {
+    /// Takes sixteen more.
+    #[inline(always)]
+    pub(super) fn add<S: Simd>(&mut self, simd: S, sixteen: Pressing) {
+        if let Some(place) = self.waiting.get_mut(self.len) {
+            *place = sixteen;
+            self.len += 1;
+        }
+        if self.len >= TOGETHER {
+            self.flush(simd);
+        }
+    }
+
+    #[inline(always)]
+    fn flush<S: Simd>(&mut self, simd: S) {
+        self.patches.add(simd, self.waiting.get(..self.len).unwrap_or(&[]));
+        self.len = 0;
+    }
 }
 
 impl Sums {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(rubs: bool) -> Self {
+        let rub = || Rub { patches: Gather::NONE, waiting: [Pressing::NONE; TOGETHER], len: 0 };
         Self {
             near: [[0.0; LANES]; COUNT],
             far: [[0.0; LANES]; COUNT],
@@ -45,7 +74,7 @@ impl Sums {
             upper: 0.0,
             deepest: [(0.0, [0.0; 3]); 8],
             inward: [[0.0; 3]; 8],
-            patches: Gather::NONE,
+            rub: rubs.then(rub),
         }
     }
 
@@ -74,7 +103,16 @@ impl Sums {
         self.blocks = 0;
     }
 
-    /// Sum `i` after a flush, lanes from the first to the last.
+    /// Brings everything up to date: once, at the end.
+    #[inline(always)]
+    pub(super) fn finish<S: Simd>(&mut self, simd: S) {
+        self.flush(simd);
+        if let Some(rub) = &mut self.rub {
+            rub.flush(simd);
+        }
+    }
+
+    /// Sum `i` at the end, lanes from the first to the last.
     pub(super) fn total(&self, i: usize) -> f64 {
         self.far[i].iter().sum()
     }

@@ -195,7 +195,7 @@ fn open<S: Simd>(
     let k = Constants(simd);
     let (zero, one) = (k.of(0.0), k.of(1.0));
     let mut limit = limit;
-    let mut found = Found { sums: Sums::new(), work: 0, complete: true, deadline_hit: false };
+    let mut found = Found { sums: Sums::new(frame.rubs), work: 0, complete: true, deadline_hit: false };
     let (mut groups, mut boxes) = (Groups::new(), Boxes::new());
     let root = Waiting { node: 0, stake: f32::INFINITY, weight: 1.0, certain: false };
     let mut stack = [root; STACK];
@@ -346,7 +346,7 @@ fn open<S: Simd>(
         found.work += groups.add(simd, tree, frame, &mut found.sums);
     }
     groups.finish(simd, frame, &mut found.sums);
-    found.sums.flush(simd);
+    found.sums.finish(simd);
     found
 }
 

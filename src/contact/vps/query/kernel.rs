@@ -3,14 +3,14 @@
 use super::ball::{AHEAD, Place, SPOTS, Spots, combine};
 use super::source::{Graded, Source};
 use super::sparse::Enough;
-use crate::contact::patch::Gather;
+use crate::contact::patch::{Gather, Pressing, TOGETHER};
 use crate::contact::vps::PATCHES;
 use crate::contact::vps::sorted::Sorted;
 use crate::geometry::field::block::{Cells, Spot};
 use crate::geometry::simd::{LANES, Simd, SimdLevel, apart, dispatch};
 
 /// Blocks that press whose sums stay in f32 lanes before they are added in f64.
-const CHUNK: usize = 8;
+const CHUNK: usize = TOGETHER;
 
 /// Sums: total force (3), total torque (3), elastic force (3), area (1), twice the symmetric part of the stiffness (21);
 /// force (3) and torque (3) of the parts along the depth gradient, the sum of their sizes (1).
@@ -331,7 +331,7 @@ fn sum_here<S: Simd, P: Source>(s: S, from: &P, force: &mut Force, enough: &Enou
         sum_along(s, from, force);
     }
     sum_moments(s, from, force);
-    sum_patches(from, force);
+    sum_patches(s, from, force);
     force.waiting = 0;
 }
 
@@ -409,20 +409,17 @@ fn sum_along<S: Simd, P: Source>(s: S, from: &P, force: &mut Force) {
     }
 }
 
-/// Adds where the elastic force presses, one point after the other.
+/// Adds where the elastic force presses.
 #[inline(always)]
-fn sum_patches<P: Source>(from: &P, force: &mut Force) {
+fn sum_patches<S: Simd, P: Source>(s: S, from: &P, force: &mut Force) {
     let Some(patches) = &mut force.patches else { return };
-    for p in force.pressed.iter().take(force.waiting) {
-        let block = p.block as usize;
-        let (Some(at), Some(normal)) = (from.at(block), from.normal(block)) else { break };
-        for i in 0..LANES {
-            if p.still[i] > 0.0 {
-                let [at, normal] = [at, normal].map(|v| v.map(|c| c[i]));
-                patches.add(at, normal, p.gradient.map(|c| c[i]), p.still[i], p.area[i]);
-            }
-        }
+    let mut some = [Pressing::NONE; CHUNK];
+    for (out, p) in some.iter_mut().zip(&force.pressed).take(force.waiting) {
+        let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
+        let g = [s.load(&p.gradient[0]), s.load(&p.gradient[1]), s.load(&p.gradient[2])];
+        *out = Pressing::new(s, r, n, g, (s.load(&p.still), s.load(&p.area)));
     }
+    patches.add(s, &some);
 }
 
 /// Adds twice the symmetric part of area (n, r x n) (g, r x g)^T, upper triangle by rows.
