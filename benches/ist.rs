@@ -9,9 +9,9 @@ mod common;
 use common::{draw, exponent, reference, timed, torus};
 use hapticd::contact::ist::{IstParams, Solid, SphereTree, cell_for};
 use hapticd::contact::{ObjectShape, ToolShape};
-use hapticd::geometry::TriMesh;
 use hapticd::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use hapticd::geometry::import::{Format, ImportOptions, import};
+use hapticd::geometry::{TriMesh, shapes};
 use plotters::style::RGBColor;
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,31 +19,9 @@ use std::time::Instant;
 const COUNTS: [u32; 6] = [1_000, 4_000, 16_000, 64_000, 250_000, 1_000_000];
 const QUERIES: usize = 400;
 
-/// Each triangle split in four in its own plane, so often: the same shape.
+/// Each triangle split in four, so often.
 fn refined(mesh: &TriMesh, times: u32) -> TriMesh {
-    let mut mesh = mesh.clone();
-    for _ in 0..times {
-        let mut middles = std::collections::BTreeMap::new();
-        let mut finer = TriMesh { vertices: mesh.vertices.clone(), ..TriMesh::default() };
-        for t in &mesh.triangles {
-            let m: [u32; 3] = std::array::from_fn(|i| {
-                let (a, b) = (t[i], t[(i + 1) % 3]);
-                *middles.entry((a.min(b), a.max(b))).or_insert_with(|| {
-                    let (p, q) = (&mesh.vertices[a as usize], &mesh.vertices[b as usize]);
-                    finer.vertices.push(nalgebra::center(p, q));
-                    finer.vertices.len() as u32 - 1
-                })
-            });
-            finer.triangles.extend([
-                [t[0], m[0], m[2]],
-                [m[0], t[1], m[1]],
-                [m[2], m[1], t[2]],
-                [m[0], m[1], m[2]],
-            ]);
-        }
-        mesh = finer;
-    }
-    mesh
+    (0..times).fold(mesh.clone(), |mesh, _| shapes::quartered(&mesh))
 }
 
 struct Cost {

@@ -289,6 +289,27 @@ fn whether_bodies_touch_is_decided_by_their_surfaces() {
 }
 
 #[test]
+fn faces_of_many_triangles_touch_like_faces_of_two() {
+    let cuboid = |side: f64, times| {
+        (0..times).fold(shapes::cuboid(Vec3::repeat(side)), |mesh, _| shapes::quartered(&mesh))
+    };
+    // The finest triangles of the tool are as large as a cell of the object, and lie anyhow upon its own.
+    let pair = |times| (tool(&cuboid(0.02, times), 2000), solid(&cuboid(0.06, times), 0.002));
+    let (coarse, fine) = (pair(0), pair(4));
+    for gap in [2e-4, 1e-5, -2e-6, -2e-5, -1e-4, -2e-4] {
+        for i in 0..30 {
+            let (x, y) = (0.012 * (f64::from(i) * 1.7).sin(), 0.012 * (f64::from(i) * 2.3).cos());
+            let turn = Vec3::z() * (0.3 * f64::from(i % 7));
+            let pose = turned(x, y, 0.04 + gap, turn);
+            let [one, many] = [&coarse, &fine].map(|(tool, object)| ask(tool, &pose, object));
+            assert_eq!(many.touching, gap < 0.0, "{gap} m apart at {x}, {y}: {many:?}");
+            let off = (many.wrench.force - one.wrench.force).norm();
+            assert!(off <= 0.01 * one.wrench.force.norm(), "{gap} at {x}, {y}: {one:?}, {many:?}");
+        }
+    }
+}
+
+#[test]
 fn a_deadline_ends_the_search_for_a_distance_and_the_walk_alike() {
     struct Over;
     impl contact::Deadline for Over {

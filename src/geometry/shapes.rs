@@ -34,6 +34,29 @@ pub fn write_stl(mesh: &TriMesh) -> Vec<u8> {
     out
 }
 
+/// The same shape with each triangle split in four in its own plane, at the middles of its sides.
+pub fn quartered(mesh: &TriMesh) -> TriMesh {
+    let mut middles = std::collections::BTreeMap::new();
+    let mut finer = TriMesh { vertices: mesh.vertices.clone(), ..TriMesh::default() };
+    for t in &mesh.triangles {
+        let m: [u32; 3] = std::array::from_fn(|i| {
+            let (a, b) = (t[i], t[(i + 1) % 3]);
+            *middles.entry((a.min(b), a.max(b))).or_insert_with(|| {
+                let (p, q) = (&mesh.vertices[a as usize], &mesh.vertices[b as usize]);
+                finer.vertices.push(nalgebra::center(p, q));
+                finer.vertices.len() as u32 - 1
+            })
+        });
+        finer.triangles.extend([
+            [t[0], m[0], m[2]],
+            [m[0], t[1], m[1]],
+            [m[2], m[1], t[2]],
+            [m[0], m[1], m[2]],
+        ]);
+    }
+    finer
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

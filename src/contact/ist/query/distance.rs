@@ -15,6 +15,7 @@ use super::tree::{Child, WIDTH};
 use super::triangles::closest_of_triangles;
 use super::volume::{NOTHING, STACK, STEPS_A_LOOK, node_at};
 use crate::contact::{Bounds, Deadline, QueryState};
+use crate::geometry::bvh::Closest;
 use crate::geometry::lanes::Constants;
 use crate::geometry::simd::{LANES, Simd, dispatch, level};
 use crate::geometry::{Point, Pose, Vec3};
@@ -23,6 +24,8 @@ use crate::geometry::{Point, Pose, Vec3};
 const PLACES: usize = 6;
 /// Back and forth at most so often from one place.
 const ROUNDS: usize = 8;
+/// Cosine from which the side of one triangle at an edge or corner is that of the body: edges of 26 degrees and blunter.
+const STRAIGHT: f64 = 0.9;
 
 /// How far apart.
 pub(super) struct Apart {
@@ -193,19 +196,23 @@ impl Surfaces<'_> {
         self.exact([a.triangle, b.triangle]).map(|p| self.settle(p, work))
     }
 
-    /// True when the closest points of a pair, the object's being `other`, lie behind each other's triangles.
-    fn behind(&self, pair: &Pair, other: &Point) -> bool {
-        let way = other - pair.tool;
+    /// True when the closest points of a pair, the object's being `other`, lie behind each other's triangles, and one of them
+    /// so straight (a cosine of at least `straight`) that no other triangle of the same edge or corner says otherwise.
+    fn behind(&self, pair: &Pair, other: &Closest, straight: f64) -> bool {
+        let way = other.point - pair.tool;
         let normal = |t: [Point; 3]| (t[1] - t[0]).cross(&(t[2] - t[0]));
+        let along = |n: Vec3| n.dot(&way) / (n.norm() * way.norm());
         let tool = self.tree.bvh.corners_of(pair.triangles[0]).map(|t| normal(t.map(|p| self.relative * p)));
-        let object = self.solid.bvh.corners_of(pair.triangles[1]).map(|t| normal(*t));
-        tool.is_some_and(|n| n.dot(&way) < 0.0) && object.is_some_and(|n| n.dot(&way) > 0.0)
+        let object = self.solid.bvh.corners_of(other.triangle).map(|t| normal(*t));
+        let (Some(tool), Some(object)) = (tool.map(along), object.map(along)) else { return false };
+        tool < 0.0 && object > 0.0 && object.max(-tool) >= straight
     }
 
-    /// Back and forth until nothing comes closer.
+    /// Back and forth until nothing comes closer. Of points that several triangles share any one is found, so a pair that
+    /// comes no closer is asked as well as one that stays the same.
     fn settle(&self, start: Pair, work: &mut u32) -> Pair {
         let mut best = start;
-        for _ in 0..ROUNDS {
+        for round in 1..=ROUNDS {
             *work += 3;
             let b = self.solid.bvh.closest_from(&best.tool, best.triangles[1]);
             let a = self
@@ -216,18 +223,18 @@ impl Surfaces<'_> {
                 break;
             }
             if [a.triangle, b.triangle] == best.triangles {
-                best.overlap |= self.behind(&best, &b.point);
+                best.overlap |= self.behind(&best, &b, 0.0);
                 break;
             }
             let Some(next) = self.exact([a.triangle, b.triangle]) else { break };
             let gain = best.distance - next.distance;
-            if gain <= 0.0 {
+            if gain <= 1e-7 * best.distance || round == ROUNDS {
+                let overlap = self.behind(&best, &b, STRAIGHT);
+                best = if gain > 0.0 { next } else { best };
+                best.overlap |= overlap;
                 break;
             }
             best = next;
-            if gain <= 1e-7 * best.distance {
-                break;
-            }
         }
         best
     }

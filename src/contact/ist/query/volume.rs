@@ -111,7 +111,7 @@ pub(crate) fn query(
     let lower = sums.lower + sums.total(super::sums::LOWER);
     let upper = sums.upper + sums.total(super::sums::UPPER);
     // Where no overlap is proven the surfaces themselves are asked: the field is good to part of a cell.
-    let mut touching = felt;
+    let mut touching = felt || lower > 0.0;
     if lower <= 0.0 {
         let seen = match separation {
             Some(seen) => seen,
