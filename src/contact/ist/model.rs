@@ -7,7 +7,9 @@ use crate::geometry::bvh::Bvh;
 use crate::geometry::field::Field;
 use crate::geometry::field::build::{self as field_build, FieldError, FieldParams, Progress, Resolution};
 use crate::geometry::mass::mass_properties;
+use crate::geometry::winding::Winding;
 use crate::geometry::{Point, TriMesh};
+use rayon::prelude::*;
 use std::sync::Arc;
 
 /// Cells for each sphere: about as many as a packing to the last cell needs.
@@ -16,6 +18,8 @@ const CELLS_PER_SPHERE: f64 = 6.5;
 const ROUGH: u32 = 48;
 /// Most nodes along one side of the tool's grid: stored positions have 16 bits, six of them within a cell.
 const MOST_NODES: u32 = 1023;
+/// Most faces that are asked how often the surface goes round them.
+const MOST_ASKED: usize = 20_000;
 
 /// How a sphere tree is built.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -213,6 +217,8 @@ pub struct Solid {
     /// True when the mesh is closed, so that the field's nodes hold the solid's exact depth; without that no bounds on
     /// volumes are given.
     pub exact: bool,
+    /// True when it is closed and all around its inside faces look outwards: nowhere does it go round a place twice, or the other way.
+    pub outward: bool,
 }
 
 impl std::fmt::Debug for Solid {
@@ -225,7 +231,9 @@ impl Solid {
     /// Joins a mesh with the field that was built from it; `None` when `stop` said true. Not real-time safe.
     pub fn new(mesh: &TriMesh, field: Arc<Field>, stop: &(dyn Fn() -> bool + Sync)) -> Option<Self> {
         let bvh = Bvh::build_unless(mesh, stop)?;
-        Some(Self { field, bvh, exact: super::parts::closed(mesh) })
+        let exact = super::parts::closed(mesh);
+        let outward = exact && outward(mesh, stop)?;
+        Some(Self { field, bvh, exact, outward })
     }
 
     /// Bytes of the closest-point tree over its surface; the field, which others may share, apart.
@@ -255,6 +263,26 @@ pub fn cell_for(mesh: &TriMesh, spheres: u32, progress: &dyn Progress) -> Result
     }
     let spheres = f64::from(spheres.max(1));
     Ok((volume / (CELLS_PER_SPHERE * spheres)).cbrt().min((hi - lo).amax() / 4.0))
+}
+
+/// Whether the surface goes once round what is just behind each of its faces, but for a thousandth of its area (folds finer than
+/// what `f32` tells apart). Of large meshes every n-th face is asked. `None` when `stop` said true.
+fn outward(mesh: &TriMesh, stop: &(dyn Fn() -> bool + Sync)) -> Option<bool> {
+    let winding = Winding::build_unless(mesh, stop)?;
+    let (low, high) = mesh.bounds()?;
+    let behind = 1e-5 * (high - low).amax();
+    let each = mesh.triangles.len().div_ceil(MOST_ASKED);
+    let area = |t: usize| {
+        let [a, b, c] = mesh.corners(t);
+        let normal = (b - a).cross(&(c - a));
+        let Some(n) = normal.try_normalize(0.0) else { return [0.0; 2] };
+        let middle = Point::from((a.coords + b.coords + c.coords) / 3.0);
+        let once = (winding.number(&(middle - n * behind)) - 1.0).abs() < 0.5;
+        [normal.norm(), if once { 0.0 } else { normal.norm() }]
+    };
+    let asked = (0..mesh.triangles.len()).into_par_iter().step_by(each.max(1));
+    let [all, wrong] = asked.map(area).reduce(|| [0.0; 2], |x, y| [x[0] + y[0], x[1] + y[1]]);
+    Some(wrong <= 1e-3 * all)
 }
 
 /// Ball about the middle of the mesh's box.
