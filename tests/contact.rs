@@ -5,6 +5,8 @@
 
 #[path = "contact/bounce.rs"]
 mod bounce;
+#[path = "contact/cuts.rs"]
+mod cuts;
 #[path = "contact/facets.rs"]
 mod facets;
 #[path = "contact/impact.rs"]

@@ -35,13 +35,15 @@ use super::friction::{self, Cone};
 use super::texture;
 use crate::contact::{Budget, Contact, ObjectShape, Query, QueryState, ToolShape, query, sound};
 use crate::geometry::{Point, Vec3, Wrench};
-use facets::{Facets, HINTS};
+use facets::{Facets, Trail};
 use nalgebra::Matrix3;
 use surface::Surface;
 use walls::{Slid, Walls};
 
 /// Nothing is that deep, m: its square is still a number.
 const FAR: f64 = 1e6;
+/// While the proxy is on its way and does not know what is under the tool, what it pressed with is forgotten in that time, s.
+const FORGET: f64 = 0.1;
 
 /// What is known of a ball against one object. Explicit, resettable, fixed size: the answer with the same query and state has the
 /// same bits.
@@ -54,8 +56,14 @@ pub struct Proxy {
     behind: f64,
     /// How deep it pressed in the last tick, m.
     pressed: f64,
-    /// Triangles that held it, where it goes along the mesh.
-    hints: [u32; HINTS],
+    /// Where the tool was in the last tick, object's frame.
+    tool: Option<Point>,
+    /// It has not come to where it can come: its way goes on.
+    lags: bool,
+    /// What presses is no longer what pressed.
+    anew: bool,
+    /// What is remembered of the mesh, where it goes along that.
+    trail: Trail,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,6 +88,17 @@ impl Proxy {
         self.behind
     }
 
+    /// True while it is on its way: in the last tick its budget ended before it came to where it can come. Real-time safe.
+    pub fn lags(&self) -> bool {
+        self.lags
+    }
+
+    /// True in a tick from which on the force need not be what it was before: the proxy had been on its way so far, or nothing was
+    /// known of where it is on its mesh. What is felt then has to fade in. Real-time safe.
+    pub fn anew(&self) -> bool {
+        self.anew
+    }
+
     /// Where the spring rests, object's frame; `None` while nothing is known. Real-time safe.
     pub fn rest(&self) -> Option<Point> {
         self.at.map(|p| p.rest)
@@ -97,6 +116,7 @@ impl Proxy {
         dt: f64,
     ) -> (Contact, Option<Cone>) {
         let mut contact = query(q, budget, state);
+        self.anew = false;
         let &ToolShape::Sphere { radius } = q.tool else { return (contact, None) };
         let field = q.object.field();
         let solid = match q.object {
@@ -113,20 +133,24 @@ impl Proxy {
             return (contact, None);
         }
         let x = q.object_pose.inverse_transform_point(&Point::from(q.tool_pose.translation.vector));
+        let lagged = std::mem::take(&mut self.lags);
         let Some(solid) = solid else {
             let mut surface = Surface::new(field, sound(radius), budget);
             let cone = self.go_on(q, &x, dt, &mut surface, &mut contact);
             surface.charge(&mut contact);
+            self.anew = contact.touching && lagged && !self.lags;
             return (contact, cone);
         };
-        if !solid.exact {
-            // What has holes has no inside, whatever the field makes of it.
+        let unknown = self.at.is_none();
+        if !solid.outward {
+            // What has holes, or goes round itself twice or the wrong way, has no inside, whatever the field makes of it.
             contact = Contact { work: contact.work, need: contact.need, ..Contact::none(contact.distance) };
         }
-        let mut facets = Facets::new(solid, sound(radius), self.hints, budget);
+        let mut facets = Facets::new(solid, sound(radius), self.trail, budget);
         let cone = self.go_on(q, &x, dt, &mut facets, &mut contact);
-        self.hints = facets.hints();
+        self.trail = facets.trail();
         facets.charge(&mut contact);
+        self.anew = contact.touching && !self.lags && (lagged || unknown);
         (contact, cone)
     }
 
@@ -149,34 +173,19 @@ impl Proxy {
             true => Slid { at: *x, entry: None, arrived: true, unfinished: false },
             false => surface.slide(&start.free, x),
         };
+        self.lags = slid.unfinished && !slid.arrived;
+        let across = if self.lags { surface.across(&slid.at, x, start.touching) } else { None };
         surface.settle();
-        if slid.unfinished && !slid.arrived && start.touching {
-            // On its way along the surface the spring stays, across it. How far it is to the surface under the tool is not known yet: no
-            // farther than it was, or than the field says.
-            self.behind = (slid.at - x).norm();
-            let place = Place { free: slid.at, ..start };
-            self.at = Some(place);
-            let normal = surface.normal(&slid.at)?;
-            let most = self.pressed.max(contact.depth);
-            let depth = (slid.at - x).dot(&normal).clamp(0.0, most);
-            let across = x + normal * depth;
-            let drag = start.rest - x;
-            let drag = drag - normal * drag.dot(&normal);
-            let mu = friction::sliding(&q.material.friction, speed(q, &normal));
-            let drag = drag * (mu * depth / drag.norm().max(mu * depth).max(f64::MIN_POSITIVE));
-            let place = Place { free: across, rest: across + drag, touching: true, slides: true };
-            let cone = press(q, x, &place, Cone { normal, mu }, dt, surface, contact);
-            self.pressed = contact.depth;
-            return Some(Cone { normal: q.object_pose.rotation * cone.normal, ..cone });
+        let last = self.tool.replace(*x);
+        if self.lags {
+            let start = Place { free: slid.at, ..start };
+            return self.under_way(q, x, last, across, start, dt, surface, contact);
         }
-        if slid.arrived || slid.unfinished {
-            // What is still on its way presses no more than the field says.
+        if slid.arrived {
             self.at = Some(Place { free: slid.at, rest: slid.at, touching: false, slides: false });
-            self.behind = (slid.at - x).norm();
+            self.behind = 0.0;
             self.pressed = 0.0;
-            if slid.arrived {
-                surface.let_go(contact);
-            }
+            surface.let_go(contact);
             return None;
         }
         let mut place = Place { free: slid.at, ..start };
@@ -192,6 +201,51 @@ impl Proxy {
         Some(Cone { normal: q.object_pose.rotation * cone.normal, ..cone })
     }
 
+    /// What is felt of a proxy that is on its way along the surface: the spring stays across the walls that it knows. How far it is
+    /// to the surface under the tool is not known yet: as far as it was, and as the tool went in since, or as the field says; and the
+    /// longer it takes the less of it, since there may be nothing any more.
+    #[allow(clippy::too_many_arguments, reason = "one tick's place, from the one caller")]
+    fn under_way(
+        &mut self,
+        q: &Query<'_>,
+        x: &Point,
+        last: Option<Point>,
+        across: Option<Point>,
+        start: Place,
+        dt: f64,
+        surface: &mut impl Walls,
+        contact: &mut Contact,
+    ) -> Option<Cone> {
+        let at = start.free;
+        self.behind = (at - x).norm();
+        let way = across.unwrap_or(at) - x;
+        let Some(normal) = way.try_normalize(0.0) else {
+            self.at = Some(Place { free: at, rest: at, touching: false, slides: false });
+            self.pressed = 0.0;
+            surface.under_way(contact);
+            return None;
+        };
+        let went = last.map_or(0.0, |last| (last - x).dot(&normal));
+        let most = if forgets(surface) {
+            (self.pressed * (1.0 - (dt / FORGET).clamp(0.0, 1.0)) + went).max(0.0)
+        } else {
+            self.pressed.max(surface.told(contact))
+        };
+        let depth = way.norm().min(most);
+        // Without friction the spring's end goes along.
+        let rest = if sound(q.material.friction.statics) > 0.0 { start.rest } else { at };
+        self.at = Some(Place { rest, touching: true, ..start });
+        let across = x + normal * depth;
+        let drag = start.rest - x;
+        let drag = drag - normal * drag.dot(&normal);
+        let mu = friction::sliding(&q.material.friction, speed(q, &normal));
+        let drag = drag * (mu * depth / drag.norm().max(mu * depth).max(f64::MIN_POSITIVE));
+        let place = Place { free: across, rest: across + drag, touching: true, slides: true };
+        let cone = press(q, x, &place, Cone { normal, mu }, dt, surface, contact);
+        self.pressed = contact.depth;
+        Some(Cone { normal: q.object_pose.rotation * cone.normal, ..cone })
+    }
+
     /// Where the proxy was; the first time where the tool is, or the nearest place where it can be.
     fn start(&self, x: &Point, contact: &Contact, surface: &mut impl Walls) -> Option<Place> {
         if let Some(at) = self.at {
@@ -200,6 +254,10 @@ impl Proxy {
         let (free, touching) = surface.begin(x, contact)?;
         Some(Place { free, rest: free, touching, slides: false })
     }
+}
+
+fn forgets<W: Walls>(_: &W) -> bool {
+    W::FORGETS
 }
 
 /// Lets the spring's end follow as friction has it. The cone has its normal in the object's frame; `None` when nothing presses.

@@ -45,7 +45,7 @@ pub struct Limits {
     pub geometries: usize,
     /// Bytes of the meshes that the model keeps.
     pub mesh_bytes: u64,
-    /// Objects may have a ball's proxy on their mesh: on some meshes its forces are still wrong (docs/proxy.md).
+    /// Objects may have a ball's proxy on their mesh: on some meshes it falls behind the hand (docs/proxy.md).
     pub proxy_on_mesh: bool,
 }
 

@@ -1,7 +1,7 @@
 //! All contact queries of one tick: broad phase, budget shares, one query per near object, fading, and their sum.
 //!
 //! A changed or jumped object that the tool touches never kicks: its force starts as the part of the new force that was
-//! felt before the change and fades to the whole. An object whose stream stopped fades to nothing. Real-time safe:
+//! felt before the change and fades to the whole; so does one whose proxy comes to where it can come after it had been on its way. An object whose stream stopped fades to nothing. Real-time safe:
 //! every array is allocated once.
 
 #![cfg_attr(
@@ -22,7 +22,7 @@ use super::mapping::ToolState;
 use super::motion::{Motions, Played, Stream};
 use crate::contact::near::{Near, near};
 use crate::contact::share::share_gently;
-use crate::contact::{self, Budget, Deadline, Friction, Material, Query, QueryState};
+use crate::contact::{self, Budget, Deadline, Friction, Material, ObjectShape, Query, QueryState, ToolShape};
 use crate::geometry::{Point, Pose, Twist, Vec3, Wrench};
 use crate::haptics::coupling;
 use crate::haptics::effects::Push;
@@ -364,10 +364,12 @@ impl Queries {
             memory.grip.interrupt();
         }
         let budget = Budget { units, deadline: world.deadline };
-        let (mut c, cone) = match world.keep {
+        // What a ball meets on a mesh is the mesh's to say, also before there is force: the gate asks for what will be felt.
+        let (mut c, cone) = match world.keep || by_mesh(&query) {
             true => memory.proxy.touch(&query, budget, &mut memory.state, world.dt),
             false => (contact::query(&query, budget, &mut memory.state), None),
         };
+        let anew = changed || world.keep && memory.proxy.anew();
         sum.behind = sum.behind.max(memory.proxy.behind());
 
         let motion = motion(world.tool, &played);
@@ -402,7 +404,7 @@ impl Queries {
             whole += rubbed.wrench;
         }
         let before = if recent { slot.gain } else { 1.0 };
-        if changed && c.felt() {
+        if anew && c.felt() {
             let felt = if recent { slot.felt } else { Wrench::ZERO };
             let most = if same && slot.pose == played.pose { MAX_GAIN } else { 1.0 };
             slot.gain = overlap(&felt, &whole, world.snapshot.tool.bound_radius).min(most);
@@ -428,7 +430,7 @@ impl Queries {
             let stiffness = c.stiffness * gain;
             sum.stiffness += stiffness;
             sum.carried += coupling::times(&stiffness, &motion);
-            let begins = changed || (before == 0.0 && played.stream != Stream::Stopped);
+            let begins = anew || (before == 0.0 && played.stream != Stream::Stopped);
             sum.fading |= begins && gain < 1.0;
             let material = object.material.damping / object.material.stiffness.max(1e-9);
             sum.damping += stiffness * (material + world.tau);
@@ -453,6 +455,11 @@ impl Queries {
             sum.distance = sum.distance.min(distance);
         }
     }
+}
+
+/// A ball against an object that has its proxy on the mesh.
+fn by_mesh(query: &Query<'_>) -> bool {
+    matches!((query.tool, query.object), (ToolShape::Sphere { .. }, ObjectShape::Solid(_)))
 }
 
 /// Motion of an object at the tool's origin.

@@ -19,12 +19,12 @@ fn tilt(half: f64, radius: f64) -> f64 {
 }
 
 /// A mesh for a proxy, with a field that is too coarse to be of any use.
-fn solid(mesh: &TriMesh) -> ObjectShape {
+pub fn solid(mesh: &TriMesh) -> ObjectShape {
     let field = built(mesh, 12);
     ObjectShape::Solid(Arc::new(Solid::new(mesh, field, &|| false).expect("not stopped")))
 }
 
-fn mesh(vertices: &[[f64; 3]], triangles: &[[u32; 3]]) -> TriMesh {
+pub fn mesh(vertices: &[[f64; 3]], triangles: &[[u32; 3]]) -> TriMesh {
     TriMesh { vertices: vertices.iter().map(|v| Point::from(*v)).collect(), triangles: triangles.to_vec() }
 }
 
@@ -234,7 +234,7 @@ fn wedge() -> TriMesh {
 }
 
 /// Goes there in steps.
-fn lead(way: &mut Way, from: Vec3, to: Vec3, steps: u32) -> Contact {
+pub fn lead(way: &mut Way, from: Vec3, to: Vec3, steps: u32) -> Contact {
     let mut last = Contact::none(None);
     for k in 0..=steps {
         last = way.to(from + (to - from) * (f64::from(k) / f64::from(steps)));
@@ -242,7 +242,7 @@ fn lead(way: &mut Way, from: Vec3, to: Vec3, steps: u32) -> Contact {
     last
 }
 
-fn rest(way: &Way) -> Vec3 {
+pub fn rest(way: &Way) -> Vec3 {
     way.proxy.rest().expect("is known").coords
 }
 

@@ -8,6 +8,7 @@ use hapticd::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use hapticd::geometry::{Point, Pose, TriMesh, Vec3, shapes};
 use hapticd::scene::snapshot::{MotionFrame, Snapshot, SnapshotObject};
 use hapticd::servo::handle::ServoConfig;
+use hapticd::servo::record::ServoState;
 use std::sync::Arc;
 
 /// With a field of so few cells that it does not hold it.
@@ -138,6 +139,36 @@ fn a_moving_sheet_keeps_the_tool_on_its_side() {
         );
         assert!((bench.last.depth - (0.006 + half)).abs() < 1e-6, "{name}: {}", bench.last.depth);
     }
+}
+
+/// The lower half of a sphere of triangles, open above.
+fn bowl(radius: f64) -> TriMesh {
+    let mut ball = shapes::icosphere(radius, 4);
+    let below = |t: &[u32; 3]| t.iter().all(|v| ball.vertices[*v as usize].y <= 1e-6);
+    let triangles = ball.triangles.iter().copied().filter(below).collect();
+    ball.triangles = triangles;
+    ball
+}
+
+/// In the middle of an open bowl, whose mouth its field closes, nothing is felt: there one can arm, and then feel its wall.
+#[test]
+fn one_can_arm_inside_an_open_body() {
+    let (mut bench, puppet) = Bench::puppet(Vec3::new(0.0, -0.005, 0.0));
+    let shape = meshed(&bowl(0.03));
+    bench.publish(scene(2, &sphere_tool(0.004), vec![object(1, shape, Pose::identity(), 1000.0)]));
+    bench.arm();
+    assert_eq!(bench.last.state, ServoState::Rendering, "{:?}", bench.last);
+    let mut y = -0.005;
+    while y > -0.028 {
+        y -= 1e-4;
+        puppet.place(Vec3::new(0.0, y, 0.0));
+        bench.step();
+    }
+    bench.steps(300);
+    let force = puppet.get().command.force;
+    // Its facets of 2.1 mm lie up to 1.2 mm ^ 2 / 60 mm inside of the sphere.
+    let beyond = force.y - 1000.0 * (0.004 - y - 0.03);
+    assert!(beyond > -1e-3 && beyond < 0.025, "{force} at {y}");
 }
 
 /// The budget of a tick and its clock are kept, and nothing gets through meanwhile.

@@ -1,5 +1,6 @@
 //! The searches: 16 boxes or 16 triangles at a time.
 
+use super::sweep::SIXTEEN;
 use super::{Bvh, Closest, NO_SLOT, nearer};
 use crate::geometry::Point;
 use crate::geometry::lanes::{F, LANES, Lanes, dot, load, minus, splat};
@@ -209,7 +210,7 @@ fn open_leaf(simd: impl Simd, bvh: &Bvh, p: [f32; 3], leaf: u32, best: &mut (f32
 
 /// The lane in `mask` (not empty) with the smallest value.
 #[inline(always)]
-fn smallest(mut mask: u32, values: &F) -> usize {
+pub(super) fn smallest(mut mask: u32, values: &F) -> usize {
     let mut best = (mask.trailing_zeros() as usize) & (LANES - 1);
     mask &= mask - 1;
     while mask != 0 {
@@ -230,15 +231,15 @@ fn widened(best: f64, margin: f64) -> f32 {
 }
 
 /// Shows `visit` the slots of all triangles that may in truth be within `reach` (m) of the place `local`, about the nearest first; it
-/// says how far to look from then on. `spend` is asked before each sixteen boxes or triangles and before each visit: true ends it,
-/// and the answer is false.
+/// says how far to look from then on. `spend` is asked before each sixteen boxes or triangles (four quarters of a unit) and before each
+/// visit (one quarter): true ends it, and the answer is false.
 #[inline(always)]
 pub(super) fn visit_near(
     simd: impl Simd,
     bvh: &Bvh,
     local: [f64; 3],
     reach: f64,
-    mut spend: impl FnMut() -> bool,
+    mut spend: impl FnMut(u32) -> bool,
     mut visit: impl FnMut(u32) -> f64,
 ) -> bool {
     let q = local.map(|x| x as f32);
@@ -250,7 +251,7 @@ pub(super) fn visit_near(
         if d >= bound {
             continue;
         }
-        if spend() {
+        if spend(SIXTEEN) {
             return false;
         }
         if at & LEAF != 0 {
@@ -266,7 +267,7 @@ pub(super) fn visit_near(
                 if d[lane] >= bound {
                     break;
                 }
-                if spend() {
+                if spend(1) {
                     return false;
                 }
                 bound = widened(visit(leaf * LANES as u32 + lane as u32) / bvh.scale, margin);
@@ -286,7 +287,7 @@ fn exact_body(simd: impl Simd, bvh: &Bvh, p: &Point, local: [f64; 3], start: Clo
         bvh,
         local,
         start.distance,
-        || false,
+        |_| false,
         |slot| {
             best = nearer(best, bvh.measure(p, slot));
             best.distance

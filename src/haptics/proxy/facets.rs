@@ -20,15 +20,26 @@ use nalgebra::Matrix3;
 pub(super) const HINTS: usize = 3;
 /// Triangles whose planes stand together.
 const WALLS: usize = 8;
-/// Most times that the way is corrected in one tick.
-const ROUNDS: usize = 24;
+/// Most times that the way is corrected in one tick: the budget ends it sooner, mostly.
+const ROUNDS: usize = 64;
 /// From the inside, where nothing is known of the way.
 const ESCAPE: usize = 16;
-/// Most units of work in a tick: sixteen boxes or triangles in `f32`, or one triangle in `f64`, are one.
+/// Most units of work in a tick: sixteen boxes or triangles in `f32`, or four measures of a triangle in `f64`, are one.
 const UNITS: u32 = 2048;
 /// What the smallest budget has, and units between two looks at the clock.
 const LEAST_UNITS: u32 = 96;
 const LOOK: u32 = 16;
+/// Quarters of a unit for the nearest point of a corner.
+const CORNER: u32 = 8;
+/// A search may spend so many eighths of what is left: where that is too little, a shorter way still has a chance.
+const PART: u32 = 5;
+/// Of a way that cost too much so much is tried next; of one that did not, so much more.
+const SHORTER: f64 = 0.25;
+const LONGER: f64 = 2.0;
+/// In skins: no way is made shorter than that.
+const SHORTEST: f64 = 8.0;
+/// A part of the radius that no rounding comes near to: with a ball ten thousand times as large as the mesh, coordinates are its own.
+const ROUNDING: f64 = 1e-10;
 /// Sine of the smallest angle at which two walls are two.
 const PARALLEL: f64 = 1e-7;
 /// What a wall adds to the directions in which a place is held is at least this sine off them.
@@ -37,6 +48,9 @@ const APART: f64 = 1e-3;
 const THERE: f64 = 1.0 / 4096.0;
 const SLACK: f64 = 1.0 / 8192.0;
 const BLUR: f64 = 20.0;
+/// A place that still moves by such a part of how far the tool is from it, or by less than a skin, is there as far as anyone can feel:
+/// about edges and corners of which the tool is deep the planes come nearer to each other by a constant factor only.
+const BARELY: f64 = 1.0 / 1024.0;
 
 /// The triangles that have stopped a ball, by slot.
 #[derive(Clone, Copy, Default)]
@@ -69,28 +83,52 @@ impl Held {
     }
 }
 
-/// What a tick may spend.
+/// What a tick may spend, in quarters of a unit.
 struct Purse<'a> {
     budget: Budget<'a>,
     spent: u32,
+    /// Where the search that runs ends.
+    end: u32,
     late: bool,
 }
 
 impl Purse<'_> {
+    fn most(&self) -> u32 {
+        4 * if self.budget.units == 0 { UNITS } else { self.budget.units.clamp(LEAST_UNITS, UNITS) }
+    }
+
     fn over(&self) -> bool {
-        let most = if self.budget.units == 0 { UNITS } else { self.budget.units.clamp(LEAST_UNITS, UNITS) };
-        self.spent >= most || self.late
+        self.spent >= self.most() || self.late
+    }
+
+    /// The next search has so many eighths of what is left.
+    fn allow(&mut self, eighths: u32) {
+        self.end = self.spent + self.most().saturating_sub(self.spent) * eighths / 8;
+    }
+
+    fn units(&self) -> u32 {
+        self.spent.div_ceil(4)
     }
 }
 
 impl Spend for Purse<'_> {
-    fn spend(&mut self) -> bool {
-        self.spent += 1;
-        if self.spent > LEAST_UNITS && self.spent.is_multiple_of(LOOK) {
+    fn spend(&mut self, quarters: u32) -> bool {
+        let looked = self.spent / (4 * LOOK);
+        self.spent += quarters;
+        if self.spent > 4 * LEAST_UNITS && self.spent / (4 * LOOK) != looked {
             self.late = self.late || self.budget.deadline.is_some_and(|d| d.passed());
         }
-        self.over()
+        self.spent >= self.end || self.late
     }
+}
+
+/// What is remembered from tick to tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Trail {
+    /// Triangles that held the proxy, each plus one.
+    hints: [u32; HINTS],
+    /// The longest way that a search is known to afford, m; 0: any.
+    stride: f64,
 }
 
 /// A nearest triangle.
@@ -113,27 +151,33 @@ pub(super) struct Facets<'a> {
     held: u32,
     /// Those of the proxy itself.
     settled: Held,
+    /// Of the last way.
+    stride: f64,
+    trail: Trail,
 }
 
 impl<'a> Facets<'a> {
-    /// `hints`: triangles that may hold it, each plus one; any will do.
-    pub(super) fn new(solid: &'a Solid, radius: f64, hints: [u32; HINTS], budget: Budget<'a>) -> Self {
-        let ball = Ball { radius, skin: solid.bvh.skin() };
-        let purse = Purse { budget, spent: 0, late: false };
+    /// `trail`: of the last tick; any will do.
+    pub(super) fn new(solid: &'a Solid, radius: f64, trail: Trail, budget: Budget<'a>) -> Self {
+        let ball = Ball { radius, skin: solid.bvh.skin() + ROUNDING * radius };
+        let mut purse = Purse { budget, spent: 0, end: 0, late: false };
+        purse.allow(8);
         let mut walls = Held::default();
-        for slot in hints.into_iter().filter_map(|h| h.checked_sub(1)) {
+        for slot in trail.hints.into_iter().filter_map(|h| h.checked_sub(1)) {
             walls.put(slot);
         }
-        Self { solid, ball, purse, walls, held: 0, settled: Held::default() }
+        let (stride, settled) = (trail.stride, Held::default());
+        let trail = Trail { hints: [0; HINTS], stride };
+        Self { solid, ball, purse, walls, held: 0, settled, stride, trail }
     }
 
-    /// The triangles that hold the proxy now.
-    pub(super) fn hints(&self) -> [u32; HINTS] {
-        let mut hints = [0; HINTS];
-        for (hint, slot) in hints.iter_mut().zip(self.settled.slice()) {
+    /// What the next tick is to know.
+    pub(super) fn trail(&self) -> Trail {
+        let mut trail = self.trail;
+        for (hint, slot) in trail.hints.iter_mut().zip(self.settled.slice()) {
             *hint = slot.saturating_add(1);
         }
-        hints
+        trail
     }
 
     /// The half-space of a triangle that a ball at `p` may be in: it keeps clear of the triangle.
@@ -145,6 +189,7 @@ impl<'a> Facets<'a> {
 
     /// Walls as they are from `p`; those that are none go.
     fn planes(&mut self, p: &Point) -> Planes<WALLS> {
+        self.purse.spend(CORNER + self.walls.len as u32);
         let (mut planes, mut walls) = (Planes::NONE, Held::default());
         let known = self.walls;
         for &slot in known.slice() {
@@ -179,12 +224,12 @@ impl<'a> Facets<'a> {
         true
     }
 
-    /// The triangle nearest to `p`; `None` when the budget does not reach.
-    fn nearest(&mut self, p: &Point) -> Option<Near> {
+    /// The triangle nearest to `p` within `reach` (m), if there is one; `None` when the budget does not reach.
+    fn nearest(&mut self, p: &Point, reach: f64) -> Option<Option<Near>> {
         let bvh = &self.solid.bvh;
         let mut best: Option<Near> = None;
-        let all = bvh.about(p, f64::INFINITY, &mut self.purse, &mut |slot| {
-            let distance = best.map_or(f64::INFINITY, |b| b.distance);
+        let all = bvh.about(p, reach, &mut self.purse, &mut |slot| {
+            let distance = best.map_or(reach, |b| b.distance);
             let Some((point, way)) = bvh.facet(slot).map(|f| f.nearest(p)) else { return distance };
             let near = Near { point, way, distance: way.norm(), slot };
             if near.distance < distance {
@@ -192,15 +237,24 @@ impl<'a> Facets<'a> {
             }
             distance.min(near.distance)
         });
-        best.filter(|_| all)
+        all.then_some(best)
     }
 
-    /// Whether `p` is inside of a closed mesh: by the angle-weighted normal of the nearest face, edge or corner (Bærentzen and Aanæs
-    /// 2005), which is exact. Open ones have no inside.
-    fn inside(&mut self, p: &Point, near: &Near) -> Option<bool> {
-        if !self.solid.exact {
-            return Some(false);
+    /// Whether the field leaves it open that `p` is inside: an orientation that no field agrees with pulls nobody in.
+    fn may_be_inside(&mut self, p: &Point) -> bool {
+        if !self.solid.outward {
+            return false;
         }
+        self.purse.spend(CORNER);
+        let field = &self.solid.field;
+        let depth = field.locate(p).0;
+        let beyond = if field.covers(p) { 0.0 } else { (std::f64::consts::SQRT_2 - 1.0) * depth.abs() };
+        depth + field.sample_error() + beyond >= 0.0
+    }
+
+    /// Whether `p` is inside of a closed mesh whose faces look outwards: by the angle-weighted normal of the nearest face, edge or corner
+    /// (Bærentzen and Aanæs 2005), which is exact.
+    fn inside(&mut self, p: &Point, near: &Near) -> Option<bool> {
         let bvh = &self.solid.bvh;
         let same = 0.25 * self.ball.skin;
         let reach = near.distance + same;
@@ -217,21 +271,32 @@ impl<'a> Facets<'a> {
         all.then(|| near.way.dot(&normal) < 0.0)
     }
 
-    /// The nearest place to `x` where the ball can be, by the planes of what it is in, one after the other.
+    /// The nearest place to `x` where the ball can be, by the planes of what it is in, one after the other. `None` where its centre
+    /// would have to go through something to get there.
     fn out_of(&mut self, x: &Point) -> Option<(Point, bool)> {
         let mut planes = Planes::<WALLS>::NONE;
         let mut y = *x;
+        // Where its centre comes out of what it is in.
+        let mut out = *x;
         for round in 0..ESCAPE {
-            let near = self.nearest(&y)?;
-            let inside = self.inside(&y, &near)?;
+            let closed = self.may_be_inside(&y);
+            let reach = if closed { f64::INFINITY } else { self.ball.radius + self.ball.skin };
+            let Some(near) = self.nearest(&y, reach)? else {
+                return self.comes_from(&out, &y).then_some((y, round > 0));
+            };
+            let inside = closed && self.inside(&y, &near)?;
             if !inside && near.distance >= self.ball.radius + 0.5 * self.ball.skin {
-                return Some((y, round > 0));
+                return self.comes_from(&out, &y).then_some((y, round > 0));
             }
-            let n = if near.distance > same_place(&self.ball) {
+            let apart = near.distance > same_place(&self.ball);
+            let n = if apart {
                 near.way * (if inside { -1.0 } else { 1.0 } / near.distance)
             } else {
                 face(self.solid.bvh.slot_corners(near.slot)?)
             };
+            if round == 0 && (inside || !apart) {
+                out = near.point + n * self.ball.skin;
+            }
             let c = n.dot(&near.point.coords) + self.ball.radius + self.ball.skin;
             planes.push(Plane { n, c });
             let slack = SLACK * self.ball.skin;
@@ -241,6 +306,12 @@ impl<'a> Facets<'a> {
             };
         }
         None
+    }
+
+    /// Nothing is between two places.
+    fn comes_from(&mut self, from: &Point, to: &Point) -> bool {
+        let point = Ball { radius: 0.0, skin: self.ball.skin };
+        from == to || self.solid.bvh.sweep(from, &(to - from), &point, &mut self.purse).part >= 1.0
     }
 }
 
@@ -277,8 +348,9 @@ impl Walls for Facets<'_> {
     }
 
     fn charge(&self, contact: &mut Contact) {
-        contact.work = contact.work.saturating_add(self.purse.spent);
-        contact.need = contact.need.saturating_add(self.purse.spent.max(LEAST_UNITS));
+        let units = self.purse.units();
+        contact.work = contact.work.saturating_add(units);
+        contact.need = contact.need.saturating_add(units.max(LEAST_UNITS));
         contact.deadline_hit |= self.purse.late;
     }
 
@@ -294,9 +366,11 @@ impl Walls for Facets<'_> {
         let (there, slack) = (THERE * self.ball.skin, SLACK * self.ball.skin);
         let mut out = Slid { at: *start, entry: None, arrived: start == target, unfinished: false };
         self.held = 0;
-        for round in 0..ROUNDS {
-            if round > 0 && self.purse.over() {
-                out.unfinished = true;
+        let mut stride = if self.trail.stride > 0.0 { self.trail.stride } else { f64::INFINITY };
+        let (mut afforded, mut last): (f64, f64) = (0.0, f64::INFINITY);
+        for round in 0..=ROUNDS {
+            if round == ROUNDS || round > 0 && self.purse.over() {
+                out.unfinished = last > self.ball.skin.max(BARELY * (target - out.at).norm());
                 break;
             }
             let planes = self.planes(&out.at);
@@ -306,22 +380,34 @@ impl Walls for Facets<'_> {
             let nearest = nearest.or_else(|| planes.around(&out.at).nearest(target, slack, PARALLEL));
             let Some(nearest) = nearest else { break };
             self.held = nearest.held;
-            let way = nearest.at - out.at;
-            if way.norm() <= there && nearest.at != *target {
+            let whole = nearest.at - out.at;
+            let length = whole.norm();
+            if length <= there && nearest.at != *target {
                 break;
             }
+            last = length;
+            // No longer than what can be searched; the rest is another round's.
+            let all = length <= stride;
+            let (way, length) = if all { (whole, length) } else { (whole * (stride / length), stride) };
+            self.purse.allow(PART);
             let swept = self.solid.bvh.sweep(&out.at, &way, &self.ball, &mut self.purse);
+            if swept.cut {
+                stride = (SHORTER * length).max(SHORTEST * self.ball.skin);
+            } else {
+                afforded = afforded.max(length);
+                stride = stride.max(LONGER * length);
+            }
             if swept.part >= 1.0 {
-                out.at = nearest.at;
+                out.at = if all { nearest.at } else { out.at + way };
                 if out.at == *target {
-                    return Slid { arrived: true, ..out };
+                    out.arrived = true;
+                    break;
                 }
                 continue;
             }
             out.at += way * swept.part;
             if swept.cut {
-                out.unfinished = true;
-                break;
+                continue;
             }
             let Some(slot) = swept.hit else { break };
             if planes.is_empty() && out.entry.is_none() {
@@ -331,11 +417,32 @@ impl Walls for Facets<'_> {
                 break;
             }
         }
+        self.stride = if out.unfinished { stride.max(afforded) } else { stride };
         out
+    }
+
+    fn across(&mut self, at: &Point, x: &Point, _: bool) -> Option<Point> {
+        let slack = SLACK * self.ball.skin;
+        let nearest = self.planes(at).around(at).nearest(x, slack, PARALLEL)?;
+        self.held = nearest.held;
+        Some(nearest.at)
+    }
+
+    const FORGETS: bool = true;
+
+    fn told(&self, _: &Contact) -> f64 {
+        0.0
     }
 
     fn settle(&mut self) {
         self.settled = self.walls.kept(self.held);
+        let stride = if self.stride.is_finite() { self.stride } else { 0.0 };
+        self.trail.stride = stride;
+    }
+
+    /// What the field says of it is another surface's.
+    fn under_way(&self, contact: &mut Contact) {
+        self.let_go(contact);
     }
 
     fn let_go(&self, contact: &mut Contact) {
@@ -355,7 +462,7 @@ impl Walls for Facets<'_> {
         }
         let way = match best {
             Some((_, way)) => way,
-            None => self.nearest(p)?.way,
+            None => self.nearest(p, f64::INFINITY)??.way,
         };
         way.try_normalize(0.0)
     }

@@ -258,6 +258,20 @@ impl Walls for Surface<'_> {
         out
     }
 
+    fn across(&mut self, at: &Point, x: &Point, touching: bool) -> Option<Point> {
+        if !touching {
+            return Some(*x);
+        }
+        let normal = self.normal(at)?;
+        Some(x + normal * (at - x).dot(&normal).max(0.0))
+    }
+
+    const FORGETS: bool = false;
+
+    fn told(&self, contact: &Contact) -> f64 {
+        contact.depth
+    }
+
     fn normal(&mut self, p: &Point) -> Option<Vec3> {
         self.plane(p).map(|t| t.plane.n)
     }

@@ -34,8 +34,21 @@ pub(super) trait Walls {
     /// From `start`, which is not inside, as near to `target` as can be reached.
     fn slide(&mut self, start: &Point, target: &Point) -> Slid;
 
+    /// Where a ball on its way at `at` would end if there were no walls but those that it knows there: it cannot know more.
+    /// `touching`: it was at the surface. `None` where that tells nothing.
+    fn across(&mut self, at: &Point, x: &Point, touching: bool) -> Option<Point>;
+
+    /// While the proxy is on its way, what it pressed with is forgotten: it may be long, and nothing else says how deep the ball is.
+    const FORGETS: bool;
+
+    /// How deep the ball is for what was not on the way, m; 0 where nothing says so.
+    fn told(&self, contact: &Contact) -> f64;
+
     /// The last way is that of the proxy itself.
     fn settle(&mut self) {}
+
+    /// The proxy is still on its way, and at no wall.
+    fn under_way(&self, _: &mut Contact) {}
 
     /// Nothing is in the tool's way.
     fn let_go(&self, _: &mut Contact) {}

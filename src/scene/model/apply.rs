@@ -287,7 +287,7 @@ impl Scene {
         if proxy == ProxyOn::Mesh && !self.limits.proxy_on_mesh {
             return Err(invalid(
                 "proxy",
-                "'mesh' is off: on dense, self-crossing and open meshes its forces can be wrong, docs/proxy.md says how; who has read that \
+                "'mesh' is off: in fine sockets of nearly the ball's radius it falls behind the hand, docs/proxy.md says how; who has read that \
                  sets [scene] proxy_on_mesh = true in the configuration. Leave proxy out, or say 'field'",
             ));
         }
