@@ -141,7 +141,7 @@ fn strikes(
 fn a_hand_that_strikes_sinks_in_less() {
     for (name, with) in [
         ("ball", (sphere_tool(0.01), floor())),
-        ("points", (cube_tool(3000), floor())),
+        ("points", (cube_tool(1000), floor())),
         ("spheres", (spheres(500), slab())),
     ] {
         for device in ["ideal-6dof", "novint-falcon"] {

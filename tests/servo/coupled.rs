@@ -513,16 +513,16 @@ fn a_virtual_tool_of_spheres_comes_to_rest() {
         ("phantom-omni", 0.05, Holds::Light),
     ] {
         for law in LAWS {
-            for stiffness in [2e3, 2e5] {
-                let walls = |at: &Vec3| {
-                    let (below, above) = (at.y - 0.0095, at.y + 0.0095);
-                    let up = Pose::translation(at.x, below, at.z);
-                    let down = Pose::new(Vec3::new(at.x, above, at.z), Vec3::x() * std::f64::consts::PI);
-                    vec![object(1, slab.clone(), up, stiffness), object(2, slab.clone(), down, stiffness)]
-                };
-                let seen = press_into(coupling(law), device, &tree, walls, holds, false);
-                is_at_rest(&seen, law, device, 0.02, ripple, &format!("{holds:?}, spheres, {stiffness}"));
-            }
+            // The hard walls, which nobody damps; the soft ones in a hand. All eight would take a minute.
+            let stiffness = if matches!(holds, Holds::Nobody) { 2e5 } else { 2e3 };
+            let walls = |at: &Vec3| {
+                let (below, above) = (at.y - 0.0095, at.y + 0.0095);
+                let up = Pose::translation(at.x, below, at.z);
+                let down = Pose::new(Vec3::new(at.x, above, at.z), Vec3::x() * std::f64::consts::PI);
+                vec![object(1, slab.clone(), up, stiffness), object(2, slab.clone(), down, stiffness)]
+            };
+            let seen = press_into(coupling(law), device, &tree, walls, holds, false);
+            is_at_rest(&seen, law, device, 0.02, ripple, &format!("{holds:?}, spheres, {stiffness}"));
         }
     }
 }
@@ -531,7 +531,7 @@ fn a_virtual_tool_of_spheres_comes_to_rest() {
 fn the_ideal_device_s_virtual_tool_comes_to_rest() {
     for law in LAWS {
         comes_to_rest(law, "ideal-6dof", 0.01, Holds::Nobody);
-        comes_to_rest(law, "ideal-6dof", 0.01, Holds::Normal);
+        rests_on(law, "ideal-6dof", 0.01, Holds::Normal, Friction::NONE, &[0.03]);
     }
 }
 
@@ -542,8 +542,10 @@ fn the_virtual_tool_comes_to_rest_on_rough_walls() {
     for holds in [Holds::Nobody, Holds::Normal] {
         for law in LAWS {
             rests_on(law, "ideal-6dof", 0.01, holds, rough, &[0.03]);
-            rests_on(law, "novint-falcon", 0.05, holds, rough, &[0.03]);
         }
+    }
+    for law in LAWS {
+        rests_on(law, "novint-falcon", 0.05, Holds::Nobody, rough, &[0.03]);
     }
 }
 

@@ -209,22 +209,9 @@ fn every_preset_stays_below_what_the_device_renders_stably() {
             };
             unlimited(&mut profile);
             for hand in [NOBODY, "hand = 'normal'\n"] {
-                let stable = [1.0, 1.5, 2.0, 3.0]
-                    .into_iter()
-                    .take_while(|n| dies_out(&profile, hand, tau / n, n * caps.stiffness))
-                    .last();
-                println!(
-                    "{} {preset:?}, {hand:?}: {:.0} N/m, {:.2} N s/m, stable at {stable:?} of the stiffness",
-                    profile.name,
-                    caps.stiffness,
-                    tau * caps.stiffness
-                );
-                assert!(
-                    stable.is_some(),
-                    "{} {preset:?} {hand:?}: {} N/m, {tau} s",
-                    profile.name,
-                    caps.stiffness
-                );
+                let (k, b) = (caps.stiffness, tau * caps.stiffness);
+                let what = format!("{} {preset:?}, {hand:?}: {k:.0} N/m, {b:.2} N s/m", profile.name);
+                assert!(dies_out(&profile, hand, tau, k), "{what}");
             }
         }
     }
@@ -544,8 +531,10 @@ fn certified_motors_give_nothing_on_any_profile() {
                     bounded += u32::from(seen.bounded);
                     (most, plain) = (most.max(seen.most), plain.max(seen.plain));
                 }
-                let observed = jabbed(&profile, hand, let_go, 20_000.0, EnergyGuard::Observe);
-                unbounded = unbounded.max(observed.most);
+                if hand == "normal" {
+                    let observed = jabbed(&profile, hand, let_go, 20_000.0, EnergyGuard::Observe);
+                    unbounded = unbounded.max(observed.most);
+                }
             }
         }
         println!(
