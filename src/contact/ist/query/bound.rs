@@ -20,9 +20,9 @@ const HALF_DIAGONAL: f32 = 0.866_026;
 
 /// How far along the gradient nodes are looked for, in radii of what they are to prove. A near one serves where the
 /// surface bends, a far one's ball is flatter.
-const AWAY: [f32; 4] = [2.0, 3.5, 6.0, 12.0];
-/// The same for the nodes of single cells, which lie within a cell of the ball's nearest point: grid cells.
-const OWN_AWAY: [f32; 2] = [4.0, 12.0];
+const AWAY: [f32; 2] = [2.0, 6.0];
+/// The same for the nodes of single cells, which lie within a cell of the ball's nearest point.
+const OWN_AWAY: f32 = 4.0;
 /// Where cells of a group lie about its centre, in radii: what a flat ball is worth.
 const ACROSS: f32 = 0.6;
 
@@ -192,15 +192,12 @@ pub(super) fn bound<S: Simd>(
     // A cell deeper than its corners are far is inside, whatever its nodes say.
     let low = (depth - error).at_most(reach, zero, one);
     let high = (zero - depth - error).at_most(reach, one, zero);
-    let (mut low, mut high) = (low, high);
-    for away in OWN_AWAY {
-        let (to_inner, inner) = own_ball(simd, frame, seen, away);
-        let (to_outer, outer) = own_ball(simd, frame, seen, -away);
-        let inside = cut(simd, to_inner, o, reach, inner, 1.0);
-        let touched = cut(simd, to_outer, o, reach, outer, -1.0);
-        low = low.max((inside - k.of(1e-3)).max(zero));
-        high = high.min((touched + k.of(1e-3)).min(one));
-    }
+    let (to_inner, inner) = own_ball(simd, frame, seen, 1.0);
+    let (to_outer, outer) = own_ball(simd, frame, seen, -1.0);
+    let inside = cut(simd, to_inner, o, reach, inner, 1.0);
+    let touched = cut(simd, to_outer, o, reach, outer, -1.0);
+    let low = low.max((inside - k.of(1e-3)).max(zero));
+    let high = high.min((touched + k.of(1e-3)).min(one));
     let whole = k.of(frame.cell * frame.cell * frame.cell);
     let lower = (low + least - one).max(zero);
     let upper = high.min(most);
@@ -209,13 +206,13 @@ pub(super) fn bound<S: Simd>(
     sums.add(simd, UPPER, fraction.at_most(zero, zero, upper) * whole);
 }
 
-/// The node `away` cells up the gradient of each place, or down where that is negative: the way there, tool axes, and the
-/// radius that its depth proves, in cells of the tool.
+/// The node some cells up the gradient of each place (`side` 1), or down (-1): the way there, tool axes, and the radius
+/// that its depth proves, in cells of the tool.
 #[inline(always)]
-fn own_ball<S: Simd>(simd: S, frame: &Frame<'_>, seen: &Seen<S>, away: f32) -> (Vector<S>, Lanes<S>) {
+fn own_ball<S: Simd>(simd: S, frame: &Frame<'_>, seen: &Seen<S>, side: f32) -> (Vector<S>, Lanes<S>) {
     let k = Constants(simd);
-    let (g, side) = (seen.gradient, away.signum());
-    let stride = k.of(away) / dot(g, g).sqrt().max(k.of(1e-3));
+    let g = seen.gradient;
+    let stride = k.of(side * OWN_AWAY) / dot(g, g).sqrt().max(k.of(1e-3));
     let (node, depth) = nearest(
         simd,
         frame,
