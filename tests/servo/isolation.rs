@@ -71,8 +71,10 @@ fn live(mut hook: impl FnMut(u64) + Send + 'static) -> (Vec<TickRecord>, (ServoH
     let mut records = Vec::new();
     let mut generation = 0;
     let began = Instant::now();
-    while reads.load(SeqCst) < DONE && !thread.ended() {
-        assert!(began.elapsed() < Duration::from_secs(120), "the servo hangs");
+    // On a busy machine this thread is late to arm and to drain: then it takes more rounds.
+    while (reads.load(SeqCst) < DONE || missing(&records).is_some()) && !thread.ended() {
+        let seen = (reads.load(SeqCst), missing(&records));
+        assert!(began.elapsed() < Duration::from_secs(120), "the servo hangs, or shows no {seen:?}");
         generation += 1;
         let k = reads.load(SeqCst);
         let tool = if k % 1000 < 950 { &cube } else { &sphere };
@@ -97,14 +99,22 @@ fn live(mut hook: impl FnMut(u64) + Send + 'static) -> (Vec<TickRecord>, (ServoH
     (records, (handle, thread))
 }
 
-/// The run did see all that it was meant to.
-fn check(records: &[TickRecord]) {
+/// What the run was meant to see and has not.
+fn missing(records: &[TickRecord]) -> Option<&'static str> {
     let count = |f: &dyn Fn(&TickRecord) -> bool| records.iter().filter(|r| f(r)).count();
-    assert!(count(&|r| r.touched > 0) > 200, "contact");
-    assert!(count(&|r| r.state == ServoState::Rendering && r.force[1] > 0.0) > 50, "force");
-    assert!(count(&|r| r.state == ServoState::Armed) > 20, "gate");
-    assert!(count(&|r| r.state == ServoState::Fault) > 0, "device loss is a fault");
-    assert!(count(&|r| r.motion_seq > 0 && r.generation > 1) > 1000, "stream and swaps");
+    [
+        ("contact", 200, count(&|r| r.touched > 0)),
+        ("force", 50, count(&|r| r.state == ServoState::Rendering && r.force[1] > 0.0)),
+        ("gate", 20, count(&|r| r.state == ServoState::Armed)),
+        ("device loss as a fault", 0, count(&|r| r.state == ServoState::Fault)),
+        ("stream and swaps", 1000, count(&|r| r.motion_seq > 0 && r.generation > 1)),
+    ]
+    .into_iter()
+    .find_map(|(what, more_than, seen)| (seen <= more_than).then_some(what))
+}
+
+fn check(records: &[TickRecord]) {
+    assert_eq!(missing(records), None);
 }
 
 fn deny_all_but_the_sleep() -> BpfProgram {
