@@ -5,6 +5,7 @@ use super::cpu::Cpus;
 use super::signals;
 use super::status::StatusBoard;
 use super::supervisor::{Ending, Engine, Join, Started};
+use crate::device::Emergency;
 use crate::servo::handle::{Counters, Flags, ServoHandle};
 use crate::servo::record::{Fault, ServoState};
 use nix::sys::signal::Signal;
@@ -195,6 +196,38 @@ fn tell(bridge: &Bridge, request: Request) {
     }
 }
 
+/// Longest wait of a process that stops for zeros that are on their way.
+const LAST_PACKETS: Duration = Duration::from_millis(200);
+
+/// Commands on their way to devices whose I/O threads send them, from now on.
+struct Sending<'a>(Vec<(&'a dyn Emergency, u64)>);
+
+impl<'a> Sending<'a> {
+    fn of(words: impl Iterator<Item = &'a dyn Emergency>) -> Self {
+        Self(words.filter_map(|w| Some((w, w.packets()?))).collect())
+    }
+
+    /// What was commanded before is at the motors of all: the packet that was under way, and one made after it. One that is gone by now has none.
+    fn arrived(&self) -> bool {
+        let on = |(word, before): &(&dyn Emergency, u64)| {
+            word.packets().is_some_and(|now| now.wrapping_sub(*before) < 2)
+        };
+        !self.0.iter().any(on)
+    }
+
+    /// False when that takes longer.
+    fn wait(&self, longest: Duration) -> bool {
+        let until = Instant::now() + longest;
+        while !self.arrived() {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+}
+
 /// SIGTSTP: zero first, from every servo, then stop.
 pub(super) fn suspend(keepers: &[Keeper]) {
     let servos = || keepers.iter().filter_map(|k| k.servo.as_ref());
@@ -205,8 +238,14 @@ pub(super) fn suspend(keepers: &[Keeper]) {
         while servos().any(on) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
         }
-        // The tick that went idle has written zero; two more periods for a device with its own thread.
+        // The tick that went idle has written zero, which may lie in a mailbox yet while a write of a device's I/O thread takes its time.
         std::thread::sleep(Duration::from_millis(5));
+        let words = servos().filter_map(|s| s.counters.emergency());
+        if !Sending::of(words).wait(LAST_PACKETS) {
+            tracing::warn!(
+                "stopped before each device had taken its zero; what its motors hold then is its own: keep a hand on its power switch"
+            );
+        }
     }
     let _ = nix::sys::signal::raise(Signal::SIGSTOP);
 }
@@ -331,5 +370,55 @@ mod tests {
         assert!(!keeper.in_doubt);
         keeper.closed(false, &board);
         assert!(keeper.in_doubt && !end(vec![keeper]).zero);
+    }
+
+    /// A write of the I/O side that hangs keeps the zero in its mailbox: who stops the process then leaves the force on.
+    #[test]
+    fn who_stops_waits_until_the_zero_is_at_the_motors() {
+        use crate::device::driver::falcon::Falcon;
+        use crate::device::emulated::{self, Bus, Plugged, Stepped};
+        use crate::device::{Device, registry::Registry, simulated::HandScript};
+        use crate::geometry::{Vec3, Wrench};
+        const MS: u64 = 1_000_000;
+        let profile = Registry::builtin().profile("novint-falcon").expect("shipped");
+        let setup = emulated::falcon::Setup { hold_ns: u64::MAX, ..Default::default() };
+        let gadget =
+            emulated::falcon::Falcon::new(&profile, &HandScript::default(), setup).expect("in reach");
+        let bus = Plugged::new(Bus::new(gadget, 0.0, 0, false));
+        let mut device = Stepped::new(profile, Box::new(Falcon::new(None)), bus.clone());
+        let io = device.io().expect("its I/O");
+        let word: &dyn Emergency = &*io;
+        assert!(Sending::of([word].into_iter()).arrived(), "nothing is there");
+        assert!(device.until_ready(1000 * MS));
+        let push = Wrench { force: Vec3::new(0.3, -0.2, 0.25), torque: Vec3::zeros() };
+        for late in 0..30 {
+            for _ in 0..10 {
+                let now = device.now_ns() + MS;
+                let _ = (device.read(now), device.write(now, &push));
+            }
+            let now = device.now_ns() + late * MS / 15;
+            device.advance(now);
+            assert_ne!(bus.bus().gadget.codes(), [0; 3]);
+            bus.bus().stall(now, now + 50 * MS);
+            device.zero(now);
+            let sending = Sending::of([word].into_iter());
+            for k in 1..50 {
+                device.advance(now + k * MS);
+                assert!(!sending.arrived(), "{late}: nothing moves");
+            }
+            assert!(!sending.wait(Duration::from_millis(1)));
+            let arrived = (50..60).find(|k| {
+                device.zero(now + k * MS);
+                device.advance(now + k * MS);
+                sending.arrived()
+            });
+            assert!(arrived.is_some(), "{late}");
+            assert_eq!(bus.bus().gadget.codes(), [0; 3], "{late}");
+        }
+        bus.bus().unplug(device.now_ns());
+        let sending = Sending::of([word].into_iter());
+        let now = device.now_ns() + 10 * MS;
+        device.advance(now);
+        assert!(sending.arrived(), "gone: nothing to wait for");
     }
 }

@@ -62,7 +62,7 @@ pub enum Lifecycle {
 pub enum ReadFault {
     /// Nothing new since the last read (lost or late); hold the last sample.
     Stale,
-    /// The device is gone.
+    /// The device is gone, or was since the last sample, as one with an I/O thread tells however short it was: its frame may be another now.
     Gone,
     /// The device answered with bytes that make no sense.
     Garbled,
@@ -166,6 +166,11 @@ pub trait Emergency: Send + Sync + std::fmt::Debug {
     /// SIGBUS at this address: true when it lies in memory that the device shares with other processes, one of which took
     /// it away, and when own memory stands there now, so that the instruction may be tried again.
     fn mend(&self, address: usize) -> bool;
+    /// Packets that the device has taken so far, for one whose commands lie in a mailbox until its I/O thread sends them: two more, and what was
+    /// commanded before is at the motors. `None` where a command is there at once, or nothing can push.
+    fn packets(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// There is nothing that could push.

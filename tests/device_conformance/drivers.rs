@@ -396,12 +396,101 @@ fn refused_writes_close_the_device_and_it_is_opened_again() {
         let now = rig.ready();
         let (now, _) = tick(&mut *rig, now, 10, &push());
         rig.refuse(true);
-        let (now, _) = tick(&mut *rig, now, 20, &push());
-        assert_eq!(rig.lifecycle(), Lifecycle::Absent, "{name}");
+        let (mut absent, mut pushed) = (0, 0);
+        for k in 0..600u64 {
+            let _ = rig.read(now + k * MS);
+            pushed += u32::from(rig.write(now + k * MS, &push()).is_ok());
+            absent += u32::from(rig.lifecycle() == Lifecycle::Absent);
+        }
+        assert!(absent > 500 && pushed < 5, "{name}: absent for {absent} ms, {pushed} forces taken");
+        let starts = rig.shared().stats.starts.load(Relaxed);
+        assert!(starts < 20, "{name}: opened {starts} times: no busy loop");
         rig.refuse(false);
-        let _ = tick(&mut *rig, now, 800, &push());
+        let _ = tick(&mut *rig, now + 600 * MS, 800, &push());
         assert_ne!(rig.lifecycle(), Lifecycle::Absent, "{name}");
     });
+}
+
+/// As `each`, of devices that hold their torque for ever, as far as there are such, while the servo pushes.
+fn each_that_holds(check: impl Fn(&str, Box<dyn Rig>, u64)) {
+    let holds = emulated::falcon::Setup { hold_ns: u64::MAX, ..Default::default() };
+    for (name, mut rig) in [
+        ("Falcon", falcon(holds, None)),
+        ("WoodenHaptics 14", wooden(14, Layout::Short)),
+        ("WoodenHaptics 64", wooden(64, Layout::Padded)),
+    ] {
+        let now = rig.ready();
+        let (now, _) = tick(&mut *rig, now, 12, &push());
+        assert_ne!(rig.motors(), [0; 3], "{name}");
+        check(name, rig, now);
+    }
+}
+
+/// Whatever ends the exchange while the device is there leaves its last force on: until it has had two zeros on another link nobody says that it has
+/// one, and it gets them as soon as the bus carries them, although the servo pushes on.
+#[test]
+fn a_link_that_breaks_under_force_is_opened_again_for_a_zero() {
+    for refused_ms in [2, 5, 60, 300] {
+        each_that_holds(|name, mut rig, now| {
+            let before = rig.applied().len();
+            rig.refuse(true);
+            let (then, _) = tick(&mut *rig, now, refused_ms, &push());
+            assert!(rig.shared().unconfirmed(), "{name}, {refused_ms} ms");
+            rig.refuse(false);
+            // It is tried as often as the device has been away, four times a second at least.
+            let soon = 20 + refused_ms.min(250);
+            let (_, _) = tick(&mut *rig, then, soon, &push());
+            let applied = rig.applied().split_off(before);
+            let zero = |(_, codes): &&(u64, [i16; 3])| *codes == [0; 3];
+            let first = applied.iter().position(|a| zero(&a)).unwrap_or(applied.len());
+            let zeros = applied[first..].iter().take_while(zero).count();
+            assert!(zeros >= 2, "{name}, {refused_ms} ms: {zeros} zeros in {soon} ms after: {applied:?}");
+            assert!(!rig.shared().unconfirmed(), "{name}, {refused_ms} ms");
+        });
+    }
+}
+
+/// The bus stands still until the device counts as mute.
+#[test]
+fn a_device_that_was_mute_under_force_gets_its_zero_when_it_is_heard_again() {
+    each_that_holds(|name, mut rig, now| {
+        rig.stall(now, now + 620 * MS);
+        let (then, _) = tick(&mut *rig, now, 619, &push());
+        assert!(rig.shared().unconfirmed(), "{name}");
+        let before = rig.applied().len();
+        let (then, _) = tick(&mut *rig, then, 25, &push());
+        let after = rig.applied().split_off(before);
+        assert!(
+            after.iter().any(|(_, codes)| *codes == [0; 3]) || rig.motors() == [0; 3],
+            "{name}: {after:?}"
+        );
+        let (_, _) = tick(&mut *rig, then, 300, &Wrench::ZERO);
+        assert!(!rig.shared().unconfirmed() && rig.motors() == [0; 3], "{name}");
+    });
+}
+
+/// The end right after a refusal: what the motors hold is not said to be zero unless it is, and the end tries for it.
+#[test]
+fn an_end_after_a_refusal_is_confirmed_only_with_its_zero() {
+    for stays in [true, false] {
+        for steps in [2, 3, 30] {
+            each_that_holds(|name, mut rig, now| {
+                rig.refuse(true);
+                let (_, _) = tick(&mut *rig, now, steps, &push());
+                let (shared, witness) = (rig.shared(), rig.witness());
+                assert!(shared.unconfirmed(), "{name}, {steps} ticks");
+                assert!(!Emergency::zero(&*shared, 0), "{name}, {steps} ticks: nothing was sent");
+                rig.refuse(stays);
+                drop(rig);
+                assert_eq!(shared.unconfirmed(), stays, "{name}, {steps} ticks");
+                if !stays {
+                    assert_eq!(witness(), [0; 3], "{name}, {steps} ticks");
+                } else if name == "Falcon" {
+                    assert_ne!(witness(), [0; 3], "a bus that takes nothing: it is not known, and not so");
+                }
+            });
+        }
+    }
 }
 
 #[test]

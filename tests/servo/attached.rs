@@ -1,6 +1,7 @@
 //! The servo over a driver over an emulated Falcon, on the virtual clock: contact, a plug pulled in contact, and back.
 
 use crate::world::{Bench, MS, floor, norm, object, scene, sphere_tool};
+use hapticd::device::Lifecycle;
 use hapticd::device::driver;
 use hapticd::device::emulated::bus::{Bus, Plugged};
 use hapticd::device::emulated::{self, Stepped};
@@ -23,13 +24,13 @@ fn step(bench: &mut Bench, states: &mut Vec<ServoState>) -> TickRecord {
 }
 
 /// A Falcon of this profile whose hand presses its ball into a floor of 1000 N/m from the second second on.
-fn falcon(profile: Profile) -> (Bench, Plugged<emulated::falcon::Falcon>, Arc<Shared>) {
+fn falcon(profile: Profile, homes_after: u64) -> (Bench, Plugged<emulated::falcon::Falcon>, Arc<Shared>) {
     let hand = HandScript::parse(
         "hand = 'normal'\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.02, 0.0]\n\
          [[keyframe]]\ntime = 1.0\nposition = [0.0, 0.02, 0.0]\n[[keyframe]]\ntime = 1.5\nposition = [0.0, -0.01, 0.0]\n",
     )
     .expect("script");
-    let setup = emulated::falcon::Setup { homes_after: Some(300 * MS), ..Default::default() };
+    let setup = emulated::falcon::Setup { homes_after: Some(homes_after), ..Default::default() };
     let gadget = emulated::falcon::Falcon::new(&profile, &hand, setup).expect("in reach");
     let plugged = Plugged::new(Bus::new(gadget, 200.0, 654_321, false));
     let port = Box::new(driver::falcon::Falcon::new(None));
@@ -63,7 +64,7 @@ fn the_measured_delay_lowers_the_stiffness_of_a_device_that_is_slower_than_it_sa
         profile.transport.write_delay = write_delay;
         // What is left of it would bear less than the floor asks for only where the delay counts.
         profile.max_stiffness = 1200.0;
-        let (mut bench, _plugged, shared) = falcon(profile);
+        let (mut bench, _plugged, shared) = falcon(profile, 300 * MS);
         let mut states = Vec::new();
         arm(&mut bench, &shared, &mut states);
         let r = (0..3000).map(|_| step(&mut bench, &mut states)).last().expect("ticks");
@@ -78,7 +79,7 @@ fn the_measured_delay_lowers_the_stiffness_of_a_device_that_is_slower_than_it_sa
 
 #[test]
 fn a_falcon_pulled_out_in_contact_comes_back_without_force() {
-    let (mut bench, plugged, shared) = falcon(shipped());
+    let (mut bench, plugged, shared) = falcon(shipped(), 300 * MS);
     let mut states = Vec::new();
     arm(&mut bench, &shared, &mut states);
     let mut pushed = 0;
@@ -124,4 +125,39 @@ fn a_falcon_pulled_out_in_contact_comes_back_without_force() {
     let bus = plugged.bus();
     assert!(bus.gadget.applied.len() > commands + 1000, "it is spoken to");
     assert!(bus.gadget.applied[commands..].iter().all(|(_, c)| *c == [0; 3]), "force without arming");
+}
+
+/// A dip of the supply, or a link that breaks and is back, while the servo is late once, by less than what is a fault: the device is ready before and
+/// after, and the frame may be another. The servo must not push on by itself.
+#[test]
+fn a_frame_that_is_lost_and_found_between_two_ticks_ends_the_force() {
+    for (breaks, late_ms) in [(false, 60), (false, 200), (true, 60), (true, 200)] {
+        let (mut bench, plugged, shared) = falcon(shipped(), 5 * MS);
+        let mut states = Vec::new();
+        arm(&mut bench, &shared, &mut states);
+        let r = (0..2500).map(|_| step(&mut bench, &mut states)).last().expect("ticks");
+        assert!(r.state == ServoState::Rendering && norm(r.applied_force) > 0.5, "{r:?}");
+        let before = shared.life();
+        if breaks {
+            plugged.bus().refuse_once();
+        } else {
+            plugged.bus().gadget.lose_home();
+        }
+        bench.servo.delay(late_ms * MS);
+        let commands = plugged.bus().gadget.applied.len();
+        let r = step(&mut bench, &mut states);
+        assert!(shared.life() != before, "it was away");
+        assert_eq!((r.state, r.fault), (ServoState::Fault, Fault::DeviceGone), "{breaks}, {late_ms} ms");
+        for _ in 0..500 {
+            step(&mut bench, &mut states);
+        }
+        assert_eq!(shared.lifecycle(), Lifecycle::Ready, "the device is well");
+        assert_eq!(bench.last.fault, Fault::DeviceGone);
+        let bus = plugged.bus();
+        let after: Vec<_> = bus.gadget.applied[commands..].iter().skip_while(|(_, c)| *c != [0; 3]).collect();
+        assert!(
+            after.len() > 400 && after.iter().all(|(_, c)| *c == [0; 3]),
+            "{breaks}, {late_ms} ms: force came back"
+        );
+    }
 }

@@ -74,8 +74,8 @@ pub struct Bus<G> {
     out: Option<Transfer>,
     arrived: VecDeque<Transfer>,
     plugged: bool,
-    /// OUT transfers are refused.
-    refuses: bool,
+    /// OUT transfers are refused: so many more of them, or all.
+    refuses: u64,
     numbered: bool,
     opened: u64,
     buffer: [u8; LONGEST],
@@ -97,7 +97,7 @@ impl<G: Gadget> Bus<G> {
             out: None,
             arrived: VecDeque::with_capacity(KEPT + 2),
             plugged: true,
-            refuses: false,
+            refuses: 0,
             numbered,
             opened: 0,
             buffer: [0; LONGEST],
@@ -120,7 +120,12 @@ impl<G: Gadget> Bus<G> {
 
     /// OUT transfers fail from now on, or work again.
     pub fn refuse(&mut self, on: bool) {
-        self.refuses = on;
+        self.refuses = if on { u64::MAX } else { 0 };
+    }
+
+    /// The next OUT transfer fails.
+    pub fn refuse_once(&mut self) {
+        self.refuses = 1;
     }
 
     /// Pulls the plug.
@@ -271,7 +276,8 @@ impl<G: Gadget> Link for Plugged<G> {
         if !bus.plugged {
             return Err(LinkFault::Gone);
         }
-        if bus.refuses || bytes.len() > LONGEST {
+        if bus.refuses > 0 || bytes.len() > LONGEST {
+            bus.refuses = bus.refuses.saturating_sub(1);
             return Err(LinkFault::Failed);
         }
         let mut out = Transfer { at_ns: u64::MAX, bytes: [0; LONGEST], len: bytes.len() };

@@ -108,8 +108,8 @@ impl Front {
         Some((pose, [q.x, q.y, q.z, 0.0, 0.0, 0.0]))
     }
 
-    fn put(&self, codes: [i32; 3]) {
-        self.shared.put_command(&Command { codes, sensed_ns: self.sensed_ns, life: self.life });
+    fn put(&self, at_ns: u64, codes: [i32; 3]) {
+        self.shared.put_command(&Command { codes, sensed_ns: self.sensed_ns, at_ns, life: self.life });
     }
 }
 
@@ -165,17 +165,23 @@ impl Device for Front {
         if self.lifecycle() == Lifecycle::Absent {
             return Err(ReadFault::Gone);
         }
-        let Some(reading) = self.shared.reading() else { return Err(ReadFault::Stale) };
-        if let Some(last) = self.last.filter(|last| last.seq == reading.seq) {
-            return Ok(Sample { lost: 0, ..last });
-        }
         let life = self.shared.life();
-        let lost = reading.lost.saturating_sub(self.lost);
-        self.lost = reading.lost;
         if self.life != life {
             self.life = life;
             self.hint = None;
+            if self.last.take().is_some() {
+                // However short it was gone: whoever pushes must not go on in another frame.
+                return Err(ReadFault::Gone);
+            }
         }
+        let Some(reading) = self.shared.reading().filter(|r| r.life == life) else {
+            return Err(ReadFault::Stale);
+        };
+        if let Some(last) = self.last.filter(|last| last.seq == reading.seq) {
+            return Ok(Sample { lost: 0, ..last });
+        }
+        let lost = reading.lost.saturating_sub(self.lost);
+        self.lost = reading.lost;
         let Some((pose, joints)) = self.measure(&reading.counts, reading.time_ns) else {
             return Err(ReadFault::Garbled);
         };
@@ -192,19 +198,19 @@ impl Device for Front {
         Ok(sample)
     }
 
-    fn write(&mut self, _now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
+    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
         let known = self.life == self.shared.life() && self.last.is_some();
         match admit(self.lifecycle(), known, wrench) {
             Ok(true) => {}
             Err(WriteFault::Gone) => return Err(WriteFault::Gone),
             refused => {
-                self.put([0; 3]);
+                self.put(now_ns, [0; 3]);
                 return refused.map(|_| Accepted::NOTHING);
             }
         }
         let joints = self.last.map_or([0.0; 6], |s| s.joints);
         let (command, saturated) = actuators::command(&self.profile, &joints, wrench);
-        self.put(command.codes);
+        self.put(now_ns, command.codes);
         Ok(Accepted { applied: command.wrench, saturated })
     }
 
@@ -213,8 +219,12 @@ impl Device for Front {
         tells_speeds.then(|| if self.lifecycle() == Lifecycle::Ready { self.rate } else { Twist::ZERO })
     }
 
-    fn zero(&mut self, _now_ns: u64) {
-        self.put([0; 3]);
+    fn zero(&mut self, now_ns: u64) {
+        if self.lifecycle() != Lifecycle::Ready {
+            // Who says zero to a device that is not ready knows it: no need to be told once more.
+            self.last = None;
+        }
+        self.put(now_ns, [0; 3]);
     }
 
     fn next_sample_ns(&self, now_ns: u64) -> Option<u64> {
@@ -240,7 +250,7 @@ impl Device for Front {
 
 impl Drop for Front {
     fn drop(&mut self) {
-        self.put([0; 3]);
+        self.put(0, [0; 3]);
         self.shared.silence();
         self.shared.stop();
         drop(self.thread.take());

@@ -9,6 +9,7 @@
 //! The tick never blocks on the device. [`runner::Runner`] knows no thread and no clock of its own: the very same code runs
 //! in the real thread ([`thread`]) and, over an emulated bus, on a virtual clock.
 
+mod debt;
 pub mod front;
 pub mod link;
 pub mod mailbox;

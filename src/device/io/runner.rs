@@ -7,10 +7,14 @@
 //! waits for the next frame with a command that is a frame old. So the packet is made late: [`MARGIN_NS`] before the frame
 //! that the arrivals foretell ([`Phase`]), with the newest command.
 //!
-//! **What ends a force.** A command older than [`HOLD_NS`] by this side's own clock counts as zero; older than [`SILENCE_NS`],
-//! nothing is sent any more, so that the device's own watchdog sees that nobody is there; but for the zeros of a last word. A command made for an earlier life
-//! of the device (another frame) counts as zero.
+//! **What ends a force.** A command older than [`HOLD_NS`], by its own stamp or since this side saw it first, counts as zero; seen longer than
+//! [`SILENCE_NS`] ago, nothing is sent any more, so that the device's own watchdog sees that nobody is there; but for the zeros of a last word. A
+//! command made for an earlier life of the device (another frame) counts as zero.
+//!
+//! **A link that breaks while the device is there** leaves the last force on. Until two packets of zero have gone out on a new link, which is opened at
+//! once, a zero is owed: [`Shared::unconfirmed`], and the end waits for it for a second ([`super::debt`]).
 
+use super::debt::Debt;
 use super::link::{Connector, LONGEST, Link, LinkFault, OpenFault};
 use super::phase::{FRAME_NS, Phase};
 use super::port::{Pace, Port, Start};
@@ -86,8 +90,8 @@ pub struct Runner {
     command: (u64, u64),
     seq: u64,
     lost: u64,
-    /// A last zero is owed to the device, even if it has to be found again for that.
-    owed: bool,
+    /// A zero is owed to the device, even if it has to be found again for that.
+    debt: Debt,
     /// It was open before.
     was_there: bool,
     /// When it was looked for last, ns.
@@ -106,7 +110,7 @@ impl Runner {
             command: (0, 0),
             seq: 0,
             lost: 0,
-            owed: false,
+            debt: Debt::default(),
             was_there: false,
             looked_ns: 0,
             buffer: [0; LONGEST],
@@ -114,19 +118,34 @@ impl Runner {
     }
 
     /// For after a panic in a step, which dropped the link: looks for the device at the next step, even while the end is
-    /// asked for, because a last zero is owed to it.
+    /// asked for, because a zero is owed to it; until it has that, [`Shared::unconfirmed`].
     pub fn again(&mut self) {
         self.state = State::Searching(0);
-        self.owed = true;
+        self.owe();
+    }
+
+    /// The link ends, and nobody knows that the motors have zero. What is only read is owed nothing.
+    fn owe(&mut self) {
+        if let Pace::Replies(_) = self.port.pace() {
+            self.debt.open(&self.shared);
+        }
+    }
+
+    /// `later`, or soon where a zero is owed.
+    fn next_look(&mut self, now: u64, later: u64) -> u64 {
+        if self.debt.is_open() { self.debt.next_look(now, self.looked_ns) } else { later }
     }
 
     /// The end is asked for and nothing is owed: no use in waiting.
     pub fn ends(&self) -> bool {
-        self.shared.stopping() && !self.owed
+        self.shared.stopping() && !self.debt.is_open()
     }
 
     /// Does what is due. Returns when it wants to be called again at the latest, ns; `None` when it has ended.
     pub fn step(&mut self, now_ns: u64) -> Option<u64> {
+        if self.shared.stopping() {
+            self.debt.at_end(now_ns);
+        }
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Ended => None,
             State::Searching(_) | State::Found | State::Starting(_) if self.ends() => None,
@@ -152,7 +171,7 @@ impl Runner {
             State::Searching(next) => match self.connector.wait(until_ns) {
                 Some(came) => {
                     if came {
-                        *next = self.looked_ns + LEAST_NS;
+                        *next = (*next).min(self.looked_ns + LEAST_NS);
                     }
                     true
                 }
@@ -183,6 +202,8 @@ impl Runner {
             Ok(link) => {
                 self.shared.stats.starts.fetch_add(1, Relaxed);
                 self.shared.set_trouble("");
+                // Asked for while it was away.
+                self.shared.take_calibration();
                 self.shared.set_lifecycle(Lifecycle::Booting);
                 self.was_there = true;
                 self.port.begin(link.product());
@@ -194,13 +215,17 @@ impl Runner {
     }
 
     fn missing(&mut self, fault: &OpenFault, now: u64) -> u64 {
+        if *fault == OpenFault::NotThere {
+            self.debt.settle(&self.shared);
+        }
         self.shared.set_trouble(match fault {
             OpenFault::NotThere if self.was_there => NOT_BACK,
             OpenFault::NotThere => NOT_PLUGGED_IN,
             OpenFault::Trouble(text) => text,
         });
         self.shared.set_lifecycle(Lifecycle::Absent);
-        let next = now + if self.connector.is_told() { TOLD_SEARCH_NS } else { SEARCH_NS };
+        let later = now + if self.connector.is_told() { TOLD_SEARCH_NS } else { SEARCH_NS };
+        let next = self.next_look(now, later);
         self.state = State::Searching(next);
         next
     }
@@ -209,6 +234,8 @@ impl Runner {
     fn lose(&mut self, lifecycle: Lifecycle, trouble: &str, again: u64) -> u64 {
         self.shared.stats.gone.fetch_add(1, Relaxed);
         self.shared.set_beat(None);
+        // Where the arm will be when it comes back nobody knows.
+        self.shared.take_calibration();
         self.shared.new_life();
         self.shared.set_lifecycle(lifecycle);
         self.shared.set_trouble(trouble);
@@ -221,7 +248,8 @@ impl Runner {
             LinkFault::Gone => "the device was unplugged",
             LinkFault::Failed => "the system refused to exchange bytes with the device; it is opened again",
         };
-        self.lose(Lifecycle::Absent, text, now + SEARCH_NS)
+        let again = self.next_look(now, now + SEARCH_NS);
+        self.lose(Lifecycle::Absent, text, again)
     }
 
     fn start(&mut self, mut link: Box<dyn Link>, now: u64) -> u64 {
@@ -248,7 +276,11 @@ impl Runner {
                         }
                         Start::Send => break link.send(now, self.port.outgoing()).map(|()| now + MS),
                         Start::Wait(until) => break Ok(until),
-                        Start::Failed(text) => return self.lose(Lifecycle::Fault, text, now + RETRY_NS),
+                        Start::Failed(text) => {
+                            // It took our packets of zero and has no firmware that would drive the motors.
+                            self.debt.settle(&self.shared);
+                            return self.lose(Lifecycle::Fault, text, now + RETRY_NS);
+                        }
                         Start::Running => {
                             self.state = State::Running(link, Run::new(now));
                             return now;
@@ -268,11 +300,14 @@ impl Runner {
     fn run(&mut self, mut link: Box<dyn Link>, mut run: Run, now: u64) -> Option<u64> {
         let wake =
             self.receive(&mut *link, &mut run, now).and_then(|()| self.send(&mut *link, &mut run, now));
-        if run.farewell.is_some() && matches!(wake, Err(LinkFault::Failed)) {
-            self.shared.set_unconfirmed();
-        }
         match wake {
-            Err(fault) => Some(self.broken(fault, now)),
+            Err(fault) => {
+                // Of one that was unplugged the motors have no power.
+                if fault == LinkFault::Failed {
+                    self.owe();
+                }
+                Some(self.broken(fault, now))
+            }
             Ok(None) => {
                 self.shared.new_life();
                 self.shared.set_lifecycle(Lifecycle::Absent);
@@ -280,7 +315,9 @@ impl Runner {
             }
             Ok(Some(_)) if now.saturating_sub(run.heard_ns) > MUTE_NS => {
                 let text = "the device does not answer any more; it is opened again";
-                Some(self.lose(Lifecycle::Absent, text, now + SEARCH_NS))
+                self.owe();
+                let again = self.next_look(now, now + SEARCH_NS);
+                Some(self.lose(Lifecycle::Absent, text, again))
             }
             Ok(Some(wake)) => {
                 self.state = State::Running(link, run);
@@ -340,6 +377,7 @@ impl Runner {
             time_ns: at.saturating_sub(age),
             seq: self.seq,
             lost: self.lost,
+            life: self.shared.life(),
         });
         Ok(())
     }
@@ -372,7 +410,7 @@ impl Runner {
         }
         let free = link.sent(now)?;
         if free && let Some(sensed) = run.sending.take() {
-            self.shared.stats.sent.fetch_add(1, Relaxed);
+            self.debt.sent(&self.shared);
             if sensed > 0 {
                 self.shared.stats.latency(now.saturating_sub(sensed));
             }
@@ -416,15 +454,18 @@ impl Runner {
         if number != self.command.0 {
             self.command = (number, now);
         }
-        let age = now.saturating_sub(self.command.1);
-        if age > SILENCE_NS && run.farewell.is_none() && !self.shared.silenced() {
+        let seen = now.saturating_sub(self.command.1);
+        let last_word = run.farewell.is_some() || self.shared.silenced() || self.debt.is_open();
+        if seen > SILENCE_NS && !last_word {
             return None;
         }
+        // All of this process may have stood still between the servo's command and this look.
+        let age = seen.max(now.saturating_sub(command.at_ns));
         if age > HOLD_NS {
             self.shared.stats.expired.fetch_add(1, Relaxed);
         }
         let current = command.life == self.shared.life() && self.shared.lifecycle() == Lifecycle::Ready;
-        let wanted = current && age <= HOLD_NS && run.farewell.is_none() && !self.shared.silenced();
+        let wanted = current && age <= HOLD_NS && !last_word;
         Some(if wanted { command } else { Command::ZERO })
     }
 }

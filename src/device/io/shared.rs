@@ -22,6 +22,8 @@ pub struct Reading {
     pub seq: u64,
     /// Readings lost so far.
     pub lost: u64,
+    /// In which life of the device it was taken: [`Shared::life`].
+    pub life: u32,
 }
 
 const READING: usize = 7;
@@ -30,16 +32,16 @@ impl Reading {
     fn words(&self) -> [u64; READING] {
         let pair = |a: i32, b: i32| u64::from(a as u32) << 32 | u64::from(b as u32);
         let [a, b, c, d, e, f] = self.counts;
-        let buttons = u64::from(self.buttons);
-        [pair(a, b), pair(c, d), pair(e, f), buttons, self.time_ns, self.seq, self.lost]
+        let buttons_life = u64::from(self.buttons) << 32 | u64::from(self.life);
+        [pair(a, b), pair(c, d), pair(e, f), buttons_life, self.time_ns, self.seq, self.lost]
     }
 
     fn from_words(words: &[u64; READING]) -> Self {
-        let [ab, cd, ef, buttons, time_ns, seq, lost] = *words;
+        let [ab, cd, ef, buttons_life, time_ns, seq, lost] = *words;
         let high = |w: u64| (w >> 32) as u32 as i32;
         let low = |w: u64| w as u32 as i32;
         let counts = [high(ab), low(ab), high(cd), low(cd), high(ef), low(ef)];
-        Self { counts, buttons: buttons as u32, time_ns, seq, lost }
+        Self { counts, buttons: (buttons_life >> 32) as u32, time_ns, seq, lost, life: buttons_life as u32 }
     }
 }
 
@@ -50,26 +52,29 @@ pub struct Command {
     pub codes: [i32; 3],
     /// [`Reading::time_ns`] of the reading from which it was made; 0 = none.
     pub sensed_ns: u64,
+    /// When it was made, ns on the servo's clock, which is the I/O side's too: an old force is not sent.
+    pub at_ns: u64,
     /// Which life of the device it is meant for: [`Shared::life`]. Force for an earlier one is not sent.
     pub life: u32,
 }
 
-const COMMAND: usize = 3;
+const COMMAND: usize = 4;
 
 impl Command {
     /// No force.
-    pub const ZERO: Self = Self { codes: [0; 3], sensed_ns: 0, life: 0 };
+    pub const ZERO: Self = Self { codes: [0; 3], sensed_ns: 0, at_ns: 0, life: 0 };
 
     fn words(&self) -> [u64; COMMAND] {
         let [a, b, c] = self.codes.map(|c| u64::from(c as u32));
-        [a << 32 | b, c << 32 | u64::from(self.life), self.sensed_ns]
+        [a << 32 | b, c << 32 | u64::from(self.life), self.sensed_ns, self.at_ns]
     }
 
     fn from_words(words: &[u64; COMMAND]) -> Self {
-        let [ab, c_life, sensed_ns] = *words;
+        let [ab, c_life, sensed_ns, at_ns] = *words;
         Self {
             codes: [(ab >> 32) as i32, ab as u32 as i32, (c_life >> 32) as i32],
             sensed_ns,
+            at_ns,
             life: c_life as u32,
         }
     }
@@ -287,7 +292,8 @@ impl Shared {
         let _ = self.scheduling.set(outcome);
     }
 
-    /// The end came without the device having taken zero, as far as is known. Holds from when the I/O side has ended.
+    /// The link, or all, ended without the device having taken zero, as far as is known: a force may stand. Until it has taken two packets of
+    /// zero on another link.
     pub fn unconfirmed(&self) -> bool {
         self.unconfirmed.load(Relaxed)
     }
@@ -323,7 +329,7 @@ impl Shared {
 impl Emergency for Shared {
     /// From now on every packet is zero. Waits until the I/O thread has sent two of them, the first of which may have been
     /// under way with a force, for 20 ms at most; after that the device's own watchdog has to end what is left. A device
-    /// that lost its frame a moment ago may have such a packet under way too.
+    /// that lost its frame a moment ago may have such a packet under way too, and one whose link broke keeps its last force.
     fn zero(&self, _now_ns: u64) -> bool {
         self.silence();
         let before = self.stats.sent.load(Relaxed);
@@ -346,6 +352,12 @@ impl Emergency for Shared {
     fn mend(&self, _address: usize) -> bool {
         false
     }
+
+    fn packets(&self) -> Option<u64> {
+        let may_push =
+            matches!(self.lifecycle(), Lifecycle::Ready | Lifecycle::Uncalibrated) || self.unconfirmed();
+        may_push.then(|| self.stats.sent.load(Relaxed))
+    }
 }
 
 #[cfg(test)]
@@ -360,9 +372,10 @@ mod tests {
             time_ns: u64::MAX,
             seq: 7,
             lost: 9,
+            life: 0x8000_0003,
         };
         assert_eq!(Reading::from_words(&reading.words()), reading);
-        let command = Command { codes: [i32::MIN, -1, 4096], sensed_ns: 5, life: u32::MAX };
+        let command = Command { codes: [i32::MIN, -1, 4096], sensed_ns: 5, at_ns: u64::MAX, life: u32::MAX };
         assert_eq!(Command::from_words(&command.words()), command);
     }
 

@@ -1,5 +1,6 @@
 //! The I/O thread: the runner's steps on the real clock, at real-time priority where it may be had and is needed.
 
+use super::debt::OWED_NS;
 use super::runner::Runner;
 use super::scheduling::{Scheduling, Seat};
 use super::shared::Shared;
@@ -14,9 +15,9 @@ use std::time::Duration;
 const LOOK_NS: u64 = 50_000_000;
 
 /// Longest time for the last zero after a panic, ns.
-const LAST_ZERO_NS: u64 = 1_000_000_000;
+const LAST_ZERO_NS: u64 = OWED_NS;
 
-/// Longest wait for the thread's end, ns: a last zero after a panic fits in.
+/// Longest wait for the thread's end, ns: a last zero that is owed fits in.
 const END_NS: u64 = LAST_ZERO_NS + LAST_ZERO_NS / 2;
 
 /// A running I/O thread. Dropping it ends it, after a last zero to the device. One that hangs is left behind after 1.5 s; then, and
@@ -47,8 +48,9 @@ impl IoThread {
             let _ = tell.send(outcome);
             let ended = catch_unwind(AssertUnwindSafe(|| run(&mut runner, &ending, &mut seat, || false)));
             if ended.is_err() {
-                // The servo must not believe in the device any more.
+                // The servo must not believe in the device any more, and nobody that it has its zero.
                 last.silence();
+                runner.again();
                 last.failed();
                 last_zero(&mut runner, &last, &mut seat);
                 last.failed();
@@ -69,14 +71,9 @@ impl IoThread {
 /// The link was closed by the unwinding, with the last force on. Opens it again and says zero.
 fn last_zero(runner: &mut Runner, shared: &Shared, seat: &mut Seat) {
     let end = now_ns() + LAST_ZERO_NS;
-    let before = shared.stats.sent.load(Relaxed);
-    runner.again();
-    let done = || shared.stats.sent.load(Relaxed).wrapping_sub(before) >= 2 || now_ns() > end;
+    let done = || !shared.unconfirmed() || now_ns() > end;
     // What panicked once may do so again.
     let _ = catch_unwind(AssertUnwindSafe(|| run(runner, shared, seat, done)));
-    if shared.stats.sent.load(Relaxed).wrapping_sub(before) < 2 {
-        shared.set_unconfirmed();
-    }
 }
 
 /// Steps until the runner has ended or `done`.

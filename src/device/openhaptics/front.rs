@@ -96,7 +96,17 @@ impl Device for Phantom {
         if self.lifecycle() == Lifecycle::Absent {
             return Err(ReadFault::Gone);
         }
-        let Some(reading) = self.mail.reading() else { return Err(ReadFault::Stale) };
+        let life = self.shared.life();
+        if self.life != life {
+            self.life = life;
+            if self.last.take().is_some() {
+                // However short it was gone: whoever pushes must not go on in another frame.
+                return Err(ReadFault::Gone);
+            }
+        }
+        let Some(reading) = self.mail.reading().filter(|r| r.life == life) else {
+            return Err(ReadFault::Stale);
+        };
         if let Some(last) = self.last.filter(|last| last.seq == reading.seq) {
             return Ok(Sample { lost: 0, ..last });
         }
@@ -109,7 +119,6 @@ impl Device for Phantom {
         if !sound {
             return Err(ReadFault::Garbled);
         }
-        self.life = self.shared.life();
         let lost = reading.seq.saturating_sub(self.seq).saturating_sub(1);
         let rotation = UnitQuaternion::from_rotation_matrix(&Rotation3::from_matrix_unchecked(rotation));
         let sample = Sample {
@@ -154,6 +163,10 @@ impl Device for Phantom {
     }
 
     fn zero(&mut self, now_ns: u64) {
+        if self.lifecycle() != Lifecycle::Ready {
+            // Who says zero to a device that is not ready knows it: no need to be told once more.
+            self.last = None;
+        }
         self.put(now_ns, Vec3::zeros());
     }
 

@@ -18,7 +18,7 @@ const EXPIRED_NS: u64 = 5_000_000;
 /// The calibration is looked at once in so many rounds.
 const CHECK_EVERY: u64 = 64;
 
-/// One reading: rotation by columns and position (m), buttons, time, number.
+/// One reading: rotation by columns and position (m), buttons, time, number, life.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reading {
     pub(super) rotation: [f64; 9],
@@ -26,6 +26,8 @@ pub(super) struct Reading {
     pub(super) buttons: u32,
     pub(super) time_ns: u64,
     pub(super) seq: u64,
+    /// In which life of the device it was taken.
+    pub(super) life: u32,
 }
 
 const READING: usize = 15;
@@ -35,7 +37,8 @@ impl Reading {
         let mut words = [0; READING];
         let numbers = self.rotation.iter().chain(&self.position);
         words.iter_mut().zip(numbers).for_each(|(w, x)| *w = x.to_bits());
-        [words[12], words[13], words[14]] = [u64::from(self.buttons), self.time_ns, self.seq];
+        let buttons_life = u64::from(self.buttons) << 32 | u64::from(self.life);
+        [words[12], words[13], words[14]] = [buttons_life, self.time_ns, self.seq];
         words
     }
 
@@ -44,9 +47,10 @@ impl Reading {
         Self {
             rotation: std::array::from_fn(number),
             position: std::array::from_fn(|i| number(9 + i)),
-            buttons: words[12] as u32,
+            buttons: (words[12] >> 32) as u32,
             time_ns: words[13],
             seq: words[14],
+            life: words[12] as u32,
         }
     }
 }
@@ -132,6 +136,29 @@ impl Mail {
     pub(super) fn reading(&self) -> Option<Reading> {
         self.readings.newest().map(|(_, words)| Reading::from_words(&words))
     }
+
+    /// What the motors get now: the newest command, or nothing. The number of the command that it is, if it is one.
+    /// `calibrated`: the frame is known at this moment, whatever the lifecycle says yet; our own thread may write that over what a round has just found.
+    fn wanted(&self, shared: &Shared, calibrated: bool, now: u64) -> ([f64; 3], Option<(u64, u64)>) {
+        const NOTHING: ([f64; 3], Option<(u64, u64)>) = ([0.0; 3], None);
+        let Some((number, words)) = self.commands.newest() else { return NOTHING };
+        let [x, y, z, at_ns, sensed_ns, life] = words;
+        let force = [x, y, z].map(f64::from_bits);
+        let meant = calibrated && u64::from(shared.life()) == life && shared.lifecycle() == Lifecycle::Ready;
+        if shared.silenced() || !meant || !force.iter().all(|f| f.is_finite()) {
+            return NOTHING;
+        }
+        if now.saturating_sub(at_ns) > EXPIRED_NS {
+            if force != [0.0; 3] {
+                shared.stats.expired.fetch_add(1, Relaxed);
+            }
+            return NOTHING;
+        }
+        let most = self.most();
+        let size = force.iter().map(|f| f * f).sum::<f64>().sqrt();
+        let part = if size > most { most / size } else { 1.0 };
+        (force.map(|f| f * part), Some((number, sensed_ns)))
+    }
 }
 
 /// Everything shared.
@@ -200,28 +227,6 @@ impl Link {
         true
     }
 
-    /// What the motors get now: the newest command, or nothing. The number of the command that it is, if it is one.
-    fn wanted(&self, now: u64) -> ([f64; 3], Option<(u64, u64)>) {
-        const NOTHING: ([f64; 3], Option<(u64, u64)>) = ([0.0; 3], None);
-        let Some((number, words)) = self.mail.commands.newest() else { return NOTHING };
-        let [x, y, z, at_ns, sensed_ns, life] = words;
-        let force = [x, y, z].map(f64::from_bits);
-        let meant = u64::from(self.shared.life()) == life && self.shared.lifecycle() == Lifecycle::Ready;
-        if self.shared.silenced() || !meant || !force.iter().all(|f| f.is_finite()) {
-            return NOTHING;
-        }
-        if now.saturating_sub(at_ns) > EXPIRED_NS {
-            if force != [0.0; 3] {
-                self.shared.stats.expired.fetch_add(1, Relaxed);
-            }
-            return NOTHING;
-        }
-        let most = self.mail.most();
-        let size = force.iter().map(|f| f * f).sum::<f64>().sqrt();
-        let part = if size > most { most / size } else { 1.0 };
-        (force.map(|f| f * part), Some((number, sensed_ns)))
-    }
-
     /// One round of the vendor's thread.
     fn round(&self) {
         self.busy.store(true, Ordering::SeqCst);
@@ -276,11 +281,11 @@ impl Link {
         if round.is_multiple_of(CHECK_EVERY) {
             self.check();
         }
-        let now = now_ns();
+        let (now, life) = (now_ns(), self.shared.life());
         let (transform, buttons, command) = library.frame(device, || {
             let (transform, buttons) = (library.doubles(TRANSFORM), library.integer(BUTTONS));
             // Any call may have taken its time: what is wanted is asked as late as can be, so that no old force goes out.
-            let (force, command) = self.wanted(now_ns());
+            let (force, command) = self.mail.wanted(&self.shared, self.is_calibrated(), now_ns());
             library.set_force(&force);
             (transform, buttons, command)
         });
@@ -317,6 +322,7 @@ impl Link {
                 buttons: buttons as u32,
                 time_ns: now,
                 seq,
+                life,
             }
             .words(),
         );
@@ -349,7 +355,32 @@ mod tests {
             buttons: u32::MAX,
             time_ns: u64::MAX,
             seq: 7,
+            life: 0x8000_0003,
         };
         assert_eq!(Reading::from_words(&reading.words()), reading);
+    }
+
+    /// A frame that is lost at this moment ends the force, also where the lifecycle still says, or says again, that it is ready.
+    #[test]
+    fn nothing_is_wanted_but_in_a_known_frame_of_this_life_and_in_time() {
+        let (shared, mail) = (Shared::default(), Mail::new(3.0));
+        shared.set_lifecycle(Lifecycle::Ready);
+        let force = [1.0, -2.0, 0.5];
+        mail.put(&Command { force, at_ns: 1000, sensed_ns: 5, life: shared.life() });
+        assert_eq!(mail.wanted(&shared, true, 1000), (force, Some((1, 5))));
+        assert_eq!(mail.wanted(&shared, true, 1000 + EXPIRED_NS), (force, Some((1, 5))));
+        assert_eq!(mail.wanted(&shared, true, 1001 + EXPIRED_NS), ([0.0; 3], None));
+        assert_eq!(mail.wanted(&shared, false, 1000), ([0.0; 3], None), "the frame");
+        for state in [Lifecycle::Absent, Lifecycle::Booting, Lifecycle::Uncalibrated, Lifecycle::Fault] {
+            shared.set_lifecycle(state);
+            assert_eq!(mail.wanted(&shared, true, 1000), ([0.0; 3], None), "{state:?}");
+        }
+        shared.set_lifecycle(Lifecycle::Ready);
+        shared.new_life();
+        assert_eq!(mail.wanted(&shared, true, 1000), ([0.0; 3], None), "another life");
+        mail.put(&Command { force, at_ns: 1000, sensed_ns: 5, life: shared.life() });
+        assert_eq!(mail.wanted(&shared, true, 1000).0, force);
+        shared.silence();
+        assert_eq!(mail.wanted(&shared, true, 1000), ([0.0; 3], None), "silenced");
     }
 }

@@ -126,6 +126,9 @@ impl Supervisor {
         link.broken.store(0, Relaxed);
         link.refused.store(0, Relaxed);
         link.calibration.store(0, Relaxed);
+        // Asked for while it was away: where the arm is now nobody said.
+        self.shared.take_calibration();
+        link.in_pose.store(false, Relaxed);
         self.shared.set_lifecycle(Lifecycle::Uncalibrated);
         self.shared.new_life();
         link.device.store(device, Ordering::SeqCst);

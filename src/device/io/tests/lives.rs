@@ -18,7 +18,7 @@ fn a_dead_servo_s_force_ends() {
     for _ in 0..50 {
         now += MS;
         device.advance(now);
-        shared.put_command(&Command { codes: [100, -50, 25], sensed_ns: 0, life: shared.life() });
+        shared.put_command(&Command { codes: [100, -50, 25], sensed_ns: 0, at_ns: now, life: shared.life() });
     }
     assert_eq!(counted(&device).1, [100, -50, 25]);
     let died = now;
@@ -39,12 +39,56 @@ fn a_dead_servo_s_force_ends() {
     for _ in 0..20 {
         now += MS;
         device.advance(now);
-        shared.put_command(&Command { codes: [7, 0, 0], sensed_ns: 0, life: shared.life() });
+        shared.put_command(&Command { codes: [7, 0, 0], sensed_ns: 0, at_ns: now, life: shared.life() });
     }
     assert_eq!(counted(&device).1, [7, 0, 0]);
     assert_eq!((device.shared().stats.list()[5].1, device.shared().lifecycle()), (starts, Lifecycle::Ready));
     let lost = device.shared().stats.list()[1].1 - lost;
     assert!(lost <= 4, "{lost} readings lost that nobody asked for");
+}
+
+/// All of the process stands still right after the servo's command (SIGSTOP, a freezer) and comes to itself seconds later, the I/O side first: by then the
+/// device's own watchdog has ended the force, and it must not come back as a kick.
+#[test]
+fn a_force_that_was_commanded_before_a_freeze_is_not_sent_after_it() {
+    for frozen in [HOLD_NS + MS, 300 * MS, 5_000 * MS] {
+        let plugged = Plugged::new(Bus::new(counting_falcon(), 0.0, 0, false));
+        let shared = Arc::new(Shared::default());
+        let port = Box::new(driver::falcon::Falcon::new(None));
+        let mut runner = super::super::runner::Runner::new(Box::new(plugged.clone()), port, shared.clone());
+        let push = |codes, at_ns| {
+            shared.put_command(&Command { codes, sensed_ns: 0, at_ns, life: shared.life() });
+        };
+        let mut now = 0;
+        for k in 0..400 {
+            runner.step(now);
+            if k % 4 == 0 {
+                push([if shared.lifecycle() == Lifecycle::Ready { 100 } else { 0 }, 0, 0], now);
+            }
+            now += MS / 4;
+        }
+        assert_eq!(plugged.bus().gadget.codes(), [100, 0, 0]);
+        push([777, 0, 0], now);
+        now += frozen;
+        for _ in 0..40 {
+            runner.step(now);
+            now += MS / 4;
+        }
+        let bus = plugged.bus();
+        assert!(
+            bus.gadget.applied().iter().all(|(_, c)| c[0] != 777),
+            "{frozen} ns: the old force came through"
+        );
+        assert_eq!(bus.gadget.codes(), [0; 3], "{frozen} ns");
+        drop(bus);
+        // One that is new passes: nothing is shut for good.
+        for _ in 0..40 {
+            push([50, 0, 0], now);
+            runner.step(now);
+            now += MS / 4;
+        }
+        assert_eq!(plugged.bus().gadget.codes(), [50, 0, 0]);
+    }
 }
 
 /// Whatever the device and however long nobody asked it for anything: only what it was asked for can be lost, in the servo's
@@ -61,7 +105,7 @@ fn nothing_is_lost_in_a_silence() {
             for _ in 0..50 {
                 now += MS;
                 device.advance(now);
-                shared.put_command(&Command { codes: [0; 3], sensed_ns: 0, life: shared.life() });
+                shared.put_command(&Command { codes: [0; 3], sensed_ns: 0, at_ns: now, life: shared.life() });
             }
             assert!(told(&shared).0 - before.0 <= 4 && told(&shared).1 - before.1 <= 4, "after {before:?}");
             now += silence * MS;
@@ -88,13 +132,13 @@ fn unplugging_and_plugging_in_begins_a_new_life() {
     assert!(device.until_ready(1000 * MS));
     let shared = device.shared().clone();
     for round in 0..5u64 {
-        let old = Command { codes: [500, 0, 0], sensed_ns: 0, life: shared.life() };
+        let old = Command { codes: [500, 0, 0], sensed_ns: 0, at_ns: 0, life: shared.life() };
         let mut now = device.now_ns() / MS * MS;
         let push = |device: &mut Stepped<_>, ms: u64, now: &mut u64| {
             for _ in 0..ms {
                 *now += MS;
                 device.advance(*now);
-                shared.put_command(&old);
+                shared.put_command(&Command { at_ns: *now, ..old });
             }
         };
         push(&mut device, 10 + round, &mut now);
@@ -175,7 +219,7 @@ fn damaged_replies_are_counted_and_the_rest_is_read() {
             let age = (taken - 1) % 30_000 - reading.counts[0];
             assert!((0..6).contains(&age), "sample {} of {taken}", reading.counts[0]);
         }
-        shared.put_command(&Command { codes: [1, 0, 0], sensed_ns: 0, life: shared.life() });
+        shared.put_command(&Command { codes: [1, 0, 0], sensed_ns: 0, at_ns: k * MS, life: shared.life() });
     }
     let stats: std::collections::HashMap<_, _> = shared.stats.list().into_iter().collect();
     assert!(stats["device_garbled"] > 100, "{stats:?}");
@@ -223,6 +267,7 @@ fn stopping_ends_with_zero_at_the_motors() {
                 shared.put_command(&Command {
                     codes: [i32::MAX, i32::MIN, 77],
                     sensed_ns: 0,
+                    at_ns: now,
                     life: shared.life(),
                 });
             }
@@ -239,6 +284,30 @@ fn stopping_ends_with_zero_at_the_motors() {
         assert_eq!(shared.unconfirmed(), hangs, "stopped at {at}");
         assert_eq!(Emergency::zero(&*shared, 0), !hangs, "the last word knows no better");
     }
+}
+
+/// Asked for while the device was away: where the arm will be when it comes back, nobody said.
+#[test]
+fn a_calibration_that_was_asked_of_an_absent_device_is_not_made_when_it_comes() {
+    let mut device = hid_driver(Bus::new(counting_hid(), 0.0, 0, true));
+    assert!(device.until_ready(1000 * MS));
+    let presets = device.plugged().bus().gadget.presets;
+    let now = device.now_ns();
+    device.plugged().bus().unplug(now);
+    // In the instant in which it goes, and later.
+    for wait in [0, 100 * MS] {
+        let now = device.now_ns();
+        device.advance(now + wait);
+        device.shared().ask_calibration();
+    }
+    let now = device.now_ns();
+    device.advance(now + 300 * MS);
+    device.plugged().bus().plug(now + 300 * MS);
+    assert!(!device.until_ready(1000 * MS));
+    assert_eq!(device.shared().lifecycle(), Lifecycle::Uncalibrated);
+    assert_eq!(device.plugged().bus().gadget.presets, presets);
+    device.shared().ask_calibration();
+    assert!(device.until_ready(1000 * MS), "asked again it is made");
 }
 
 /// A system that refuses the last packet is no confirmation either; a device that is gone gives no force.
