@@ -70,6 +70,7 @@ fn every_method_refuses_positional_arguments_and_every_error_carries_the_generat
         "takeover",
         "disarm",
         "clear_fault",
+        "calibrate",
         "limits",
         "clutch",
         "recentre",
@@ -362,8 +363,17 @@ fn observers_watch_and_owners_do_not_shut_down() {
     let d = Daemon::start("");
     let mut o = Client::connect(Some(&d.socket()), "observer", Some(Role::Observer)).expect("connects");
     assert_eq!(o.welcome().role, Role::Observer);
-    for method in ["arm", "takeover", "disarm", "clear_fault", "record", "shutdown", "limits", "scene.clear"]
-    {
+    for method in [
+        "arm",
+        "takeover",
+        "disarm",
+        "clear_fault",
+        "calibrate",
+        "record",
+        "shutdown",
+        "limits",
+        "scene.clear",
+    ] {
         let params = if method == "record" { json!({"on": true}) } else { json!({}) };
         assert_eq!(refused(o.call(method, params)), codes::FORBIDDEN, "{method}");
     }

@@ -315,3 +315,50 @@ fn the_text_has_one_line_a_check_and_cures_below_the_degraded() {
     assert_eq!(output.status.code(), Some(if degraded > 0 { 3 } else { 0 }));
     assert!(Path::new(root.path()).exists());
 }
+
+/// Two of a kind, a mouse, and the second interface of a Teensy, which is no device: each node is looked at, with who may open it, whichever is closed.
+#[test]
+fn each_node_of_two_of_a_kind_is_looked_at() {
+    let hid = |n: u32, id: &str| {
+        (format!("sys/class/hidraw/hidraw{n}/device/uevent"), format!("DRIVER=hid-generic\nHID_ID={id}\n"))
+    };
+    let teensy = "0003:000016C0:00000486";
+    let files = [
+        hid(0, teensy),
+        hid(1, teensy),
+        hid(2, teensy),
+        hid(3, "0003:0000256F:0000C635"),
+        hid(4, "0003:0000046D:0000C077"),
+        ("sys/class/hidraw/hidraw2/device/report_descriptor".into(), "\u{6}\u{9}".into()),
+        ("sys/bus/usb/devices/1-3/idVendor".into(), "16c0\n".into()),
+        ("sys/bus/usb/devices/1-3/idProduct".into(), "0486\n".into()),
+    ];
+    for there in [vec![0, 1, 3], vec![0, 3], vec![1, 3]] {
+        let nodes: Vec<String> = there.iter().map(|n| format!("dev/hidraw{n}")).collect();
+        let changes: Vec<(&str, Option<&str>)> = files
+            .iter()
+            .map(|(p, t)| (p.as_str(), Some(t.as_str())))
+            .chain(nodes.iter().map(|n| (n.as_str(), Some(""))))
+            .collect();
+        let all = on(&changes, &FifoAttempt::Granted);
+        let found = line(&all, "device nodes");
+        assert_eq!(found.status == Status::Ok, there.len() == 3, "{found:#?}");
+        for n in [0, 1] {
+            let at =
+                format!("/dev/hidraw{n} ({}", if there.contains(&n) { "06" } else { "which is not there" });
+            assert!(found.why.contains(&at), "{} does not say {at}", found.why);
+        }
+        assert!(found.why.contains("SpaceMouse (input only) at /dev/hidraw3"), "{}", found.why);
+        assert!(!found.why.contains("hidraw2") && !found.why.contains("hidraw4"), "{}", found.why);
+        assert!(!found.why.contains("bus/usb/001/003"), "it has nodes: {}", found.why);
+        let driver = line(&all, "driver WoodenHaptics");
+        assert!(!driver.why.contains("device.name ="), "{}", driver.why);
+        assert!(
+            driver.why.contains("woodenhaptics-v2019") && driver.why.contains("Polhem"),
+            "{}",
+            driver.why
+        );
+        // What has no motors holds nothing.
+        assert!(!all.iter().any(|c| c.name.contains("hold spacemouse")), "{all:#?}");
+    }
+}

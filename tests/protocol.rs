@@ -485,7 +485,7 @@ fn every_example_of_the_protocol_s_page_is_read() {
             "motion.close" => args::<MotionClose>(&r),
             "cancel" => args::<Cancel>(&r),
             "record" => args::<Record>(&r),
-            "disarm" | "clear_fault" | "ping" | "status" | "scene" | "shutdown" => {
+            "disarm" | "clear_fault" | "calibrate" | "ping" | "status" | "scene" | "shutdown" => {
                 assert!(r.params.is_null());
             }
             op => {

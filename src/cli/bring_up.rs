@@ -92,7 +92,7 @@ fn ready(device: &mut dyn Device, name: &str, end: Instant, args: &Args) -> anyh
     loop {
         device.zero(now_ns());
         let state = device.lifecycle();
-        let mut trouble = device.io().map_or_else(String::new, |io| io.trouble());
+        let mut trouble = device.io().map_or_else(String::new, |io| io.told());
         if state == Lifecycle::Uncalibrated && !asked {
             asked = true;
             // Set anywhere else, the frame would be wrong, and so would every force.

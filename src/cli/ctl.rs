@@ -75,6 +75,8 @@ enum Command {
     Disarm,
     /// Leave a latched fault
     Clear,
+    /// Set the frame of a device whose arm is held in its calibration pose right now (docs/devices.md)
+    Calibrate,
     /// Lower the limits on force, torque and velocity until the service restarts
     Limits(LimitArgs),
     /// Hold the tool while the device moves freely
@@ -139,6 +141,7 @@ impl Manner {
                 | C::Watch(_)
                 | C::Disarm
                 | C::Clear
+                | C::Calibrate
                 | C::Limits(_)
                 | C::Clutch { .. }
                 | C::Recentre { .. }
@@ -207,6 +210,7 @@ fn execute(client: &mut Client, context: &Manner, command: Command) -> anyhow::R
         Command::Wipe => client.call("scene.clear", json!({}))?,
         Command::Disarm => client.call("disarm", context.of_device(json!({})))?,
         Command::Clear => client.call("clear_fault", context.of_device(json!({})))?,
+        Command::Calibrate => client.call("calibrate", context.of_device(json!({})))?,
         Command::Limits(a) => client.call("limits", context.of_device(a.params()))?,
         Command::Clutch { state } => {
             client.call("clutch", context.of_device(json!({"held": state == "on"})))?

@@ -168,14 +168,15 @@ fn seen_text(seen: &[Seen]) -> String {
             "  {:04x}:{product:04x}  {} ({}) at {}{serial}",
             vendor, s.known.title, s.known.link, s.path
         );
-        let _ = match (s.known.profile, s.known.profile.and_then(driver)) {
-            (Some(profile), Some(_)) => {
+        let _ = match (s.known.profile(), s.known.which(), Kind::of_known(&s.known)) {
+            (Some(profile), _, Some(_)) => {
                 writeln!(out, "             device.name = \"{profile}\", device.driver = \"attached\"")
             }
-            (Some(profile), None) => {
+            (Some(profile), _, None) => {
                 writeln!(out, "             no driver; its simulation is '{profile}'")
             }
-            (None, _) => writeln!(out, "             no driver"),
+            (None, Some(which), _) => writeln!(out, "             device.driver = \"attached\"; {which}"),
+            (None, None, _) => writeln!(out, "             no driver"),
         };
     }
     out.trim_end().into()
@@ -225,8 +226,9 @@ fn seen_json(s: &Seen) -> Value {
         "link": s.known.link,
         "serial": s.serial,
         "path": s.path,
-        "driver": s.known.profile.and_then(driver),
-        "profile": s.known.profile,
+        "driver": Kind::of_known(&s.known).map(Kind::name),
+        "profile": s.known.profile(),
+        "profiles": s.known.profiles,
     })
 }
 
@@ -284,6 +286,20 @@ mod tests {
         let text = seen_text(std::slice::from_ref(&touch));
         assert!(text.contains("device.name = \"phantom-omni\", device.driver = \"attached\""), "{text}");
         assert_eq!(seen_json(&touch)["driver"], json!("openhaptics"));
+        // One whose numbers do not tell what it is: no line to copy that might push too hard.
+        for (vendor, product) in [(0x16c0, 0x0486), (0x1234, 0x0006)] {
+            let known = *lookup(vendor, product).expect("known");
+            let wooden = Seen { known, product, serial: None, path: "/dev/hidraw1".into() };
+            let text = seen_text(std::slice::from_ref(&wooden));
+            assert!(!text.contains("device.name ="), "{text}");
+            for name in ["woodenhaptics-v2015", "woodenhaptics-v2019", "woodenhaptics-vintage", "Polhem"] {
+                assert!(text.contains(name), "{text}");
+            }
+            assert!(text.contains("In doubt begin with woodenhaptics-v2019"), "{text}");
+            let json = seen_json(&wooden);
+            assert_eq!((&json["profile"], &json["driver"]), (&Value::Null, &json!("hid-haptic")));
+            assert_eq!(json["profiles"].as_array().map(Vec::len), Some(3));
+        }
         // One that is known, without a profile.
         let known = *lookup(0x1451, 0x0001).expect("known");
         let other = Seen { known, product: 0x0001, serial: None, path: "usb 1-3".into() };

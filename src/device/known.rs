@@ -15,8 +15,9 @@ pub struct Known {
     pub title: &'static str,
     /// How it is attached.
     pub link: &'static str,
-    /// Profile that describes it, where there is one.
-    pub profile: Option<&'static str>,
+    /// Profiles that may describe it. Where there are several its numbers do not tell which, and the first is that of the strongest motors: with
+    /// it no other of them gets more torque than is meant.
+    pub profiles: &'static [&'static str],
     /// It gives force.
     pub force: bool,
 }
@@ -26,32 +27,50 @@ const fn known(
     product: Option<u16>,
     title: &'static str,
     link: &'static str,
-    profile: Option<&'static str>,
+    profiles: &'static [&'static str],
 ) -> Known {
-    Known { vendor, product, title, link, profile, force: true }
+    Known { vendor, product, title, link, profiles, force: true }
 }
 
+impl Known {
+    /// The profile that describes it, where its numbers tell.
+    pub fn profile(&self) -> Option<&'static str> {
+        match self.profiles {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+
+    /// How to tell which of several profiles it is, for people; `None` where that is not needed.
+    pub fn which(&self) -> Option<String> {
+        let [first, _, ..] = self.profiles else { return None };
+        Some(format!(
+            "its USB numbers do not tell which of {} it is, nor whether it is a Polhem (which has no profile) or another Teensy; with a wrong \
+             profile it pushes up to 35 times as hard as asked: see docs/devices.md (WoodenHaptics) for how to tell. In doubt begin with {first}, \
+             which is too weak on the others, and limits.force_n = 1",
+            self.profiles.join(", ")
+        ))
+    }
+}
+
+/// They share their numbers, and the Polhems have them too. By torque of a joint and ampere, the strongest first.
+const WOODEN: &[&str] = &["woodenhaptics-v2019", "woodenhaptics-v2015", "woodenhaptics-vintage"];
+
 const fn input_only(vendor: u16, product: Option<u16>, title: &'static str) -> Known {
-    Known { force: false, ..known(vendor, product, title, "USB, HID", Some("spacemouse")) }
+    Known { force: false, ..known(vendor, product, title, "USB, HID", &["spacemouse"]) }
 }
 
 /// Sources: libnifalcon (Falcon), sawSensablePhantom and Geomagic_Touch_ROS_Drivers (Touch), CHAI3D's
 /// 51-forcedimension.rules, haptikfabrikenapi (WoodenHaptics, Polhem), docs.rs `spacemouse` and
 /// janoc/libndofdev README (3Dconnexion, first sold by Logitech).
 pub const KNOWN: [Known; 20] = [
-    known(0x0403, Some(0xcb48), "Novint Falcon", "USB, FTDI bulk", Some("novint-falcon")),
-    known(0x2988, Some(0x0302), "3D Systems Touch (serial)", "USB, CDC-ACM", Some("phantom-omni")),
-    known(0x2988, Some(0x0304), "3D Systems Touch (HID)", "USB, HID", Some("phantom-omni")),
-    known(0x2988, None, "3D Systems haptic device", "USB", None),
-    known(0x1451, None, "Force Dimension haptic device", "USB, vendor protocol", None),
-    known(0x1234, Some(0x0006), "WoodenHaptics", "USB, HID", Some("woodenhaptics-v2015")),
-    known(
-        0x16c0,
-        Some(0x0486),
-        "WoodenHaptics or Polhem (Teensy, raw HID)",
-        "USB, HID",
-        Some("woodenhaptics-v2015"),
-    ),
+    known(0x0403, Some(0xcb48), "Novint Falcon", "USB, FTDI bulk", &["novint-falcon"]),
+    known(0x2988, Some(0x0302), "3D Systems Touch (serial)", "USB, CDC-ACM", &["phantom-omni"]),
+    known(0x2988, Some(0x0304), "3D Systems Touch (HID)", "USB, HID", &["phantom-omni"]),
+    known(0x2988, None, "3D Systems haptic device", "USB", &[]),
+    known(0x1451, None, "Force Dimension haptic device", "USB, vendor protocol", &[]),
+    known(0x1234, Some(0x0006), "WoodenHaptics", "USB, HID", WOODEN),
+    known(0x16c0, Some(0x0486), "WoodenHaptics or Polhem (Teensy, raw HID)", "USB, HID", WOODEN),
     input_only(0x046d, Some(0xc603), "3Dconnexion SpaceMouse Plus (input only)"),
     input_only(0x046d, Some(0xc605), "3Dconnexion CADMan (input only)"),
     input_only(0x046d, Some(0xc606), "3Dconnexion SpaceMouse Classic (input only)"),
@@ -69,7 +88,7 @@ pub const KNOWN: [Known; 20] = [
         Some(0x0483),
         "Teensy serial (Haply Inverse3 and 2DIY look like this)",
         "USB, CDC-ACM",
-        None,
+        &[],
     ),
 ];
 
@@ -167,14 +186,42 @@ mod tests {
     fn exact_ids_win_over_a_vendor_s_any() {
         assert_eq!(lookup(0x2988, 0x0304).map(|k| k.title), Some("3D Systems Touch (HID)"));
         assert_eq!(lookup(0x2988, 0x9999).map(|k| k.title), Some("3D Systems haptic device"));
-        assert_eq!(lookup(0x0403, 0xcb48).and_then(|k| k.profile), Some("novint-falcon"));
+        assert_eq!(lookup(0x0403, 0xcb48).and_then(Known::profile), Some("novint-falcon"));
         assert_eq!(lookup(0x0403, 0x6001), None, "any other FTDI chip is no haptic device");
         assert!(lookup(0x046d, 0xc62b).is_some_and(|k| !k.force));
         assert_eq!(lookup(0x046d, 0xc077), None, "a mouse for the desk");
         let names: Vec<_> = crate::device::registry::Registry::builtin().profiles().to_vec();
-        for k in KNOWN.iter().filter_map(|k| k.profile) {
-            assert!(names.iter().any(|p| p.name == k), "{k} is no profile");
+        for k in KNOWN.iter().flat_map(|k| k.profiles) {
+            assert!(names.iter().any(|p| p.name == *k), "{k} is no profile");
         }
+    }
+
+    /// Torque of each joint that one code makes, by the profiles: what another one of the same numbers gets with the first of them.
+    #[test]
+    fn in_doubt_no_motor_gets_more_torque_than_is_meant() {
+        let registry = crate::device::registry::Registry::builtin();
+        let torques = |name: &str| {
+            let motors = registry.profile(name).expect("shipped").motors.expect("motors");
+            motors.torque_per_code.map(f64::abs)
+        };
+        for k in KNOWN.iter().filter(|k| k.profiles.len() > 1) {
+            let first = torques(k.profiles[0]);
+            let mut worst: f64 = 0.0;
+            for wrong in k.profiles {
+                for right in k.profiles {
+                    (0..3).for_each(|i| worst = worst.max(torques(right)[i] / torques(wrong)[i]));
+                }
+                (0..3).for_each(|i| {
+                    assert!(torques(wrong)[i] <= first[i] * (1.0 + 1e-9), "{wrong}, joint {i}")
+                });
+            }
+            // 0.321 N·m/A by 16 against 0.0163 by 9.
+            assert!((34.0..36.0).contains(&worst), "{worst}");
+            assert_eq!(k.profile(), None);
+            let text = k.which().expect("several");
+            assert!(k.profiles.iter().all(|p| text.contains(p)) && text.contains("Polhem"), "{text}");
+        }
+        assert_eq!(KNOWN.iter().filter(|k| k.which().is_some()).count(), 2);
     }
 
     #[test]

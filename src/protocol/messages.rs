@@ -122,11 +122,11 @@ pub struct Arm {
     pub device: Option<String>,
 }
 
-/// `disarm` and `clear_fault`.
+/// `disarm`, `clear_fault` and `calibrate`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfDevice {
-    /// Role of the device; when absent, `clear_fault` means the first one and `disarm` every one that the session holds, or all
+    /// Role of the device; when absent, `clear_fault` and `calibrate` mean the first one and `disarm` every one that the session holds, or all
     /// where it holds none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,

@@ -225,6 +225,35 @@ impl Counters {
         self.io.get().map_or_else(String::new, |io| io.trouble())
     }
 
+    /// Has the device's frame set where its arm is held right now, its calibration pose. Only while its frame is not known and there is no force: it cannot
+    /// come back before the frame is known. Whether it was taken shows in the state. Not for the servo thread.
+    ///
+    /// # Errors
+    /// Why not, and what to do, for people.
+    pub fn ask_calibration(&self) -> Result<(), String> {
+        use crate::device::Lifecycle;
+        let Some(io) = self.io.get() else {
+            return Err("a simulated device has nothing to calibrate".into());
+        };
+        if matches!(self.state(), ServoState::Armed | ServoState::Rendering) {
+            return Err("the device is armed; disarm first".into());
+        }
+        match io.lifecycle() {
+            Lifecycle::Uncalibrated if io.calibrates_by_host() => {
+                io.ask_calibration();
+                Ok(())
+            }
+            Lifecycle::Uncalibrated => Err(io.trouble()),
+            Lifecycle::Ready => {
+                Err("the device is calibrated; its own button, or plugging it in again, begins anew".into())
+            }
+            Lifecycle::Absent | Lifecycle::Booting | Lifecycle::Fault => {
+                let why = io.trouble();
+                Err(if why.is_empty() { "the device is starting".into() } else { why })
+            }
+        }
+    }
+
     /// True once the servo thread has commanded its last zero and ended.
     pub fn ended(&self) -> bool {
         self.ended.load(Acquire) != 0
@@ -280,5 +309,47 @@ mod tests {
             assert!(now >= last + 4 && now % 2 == gone, "round {round}: {now} after {last}");
             last = now;
         }
+    }
+
+    /// Asked for without force, in an unknown frame, of a driver that can: the device takes it then, and never otherwise.
+    #[test]
+    fn a_calibration_is_asked_of_a_device_that_is_uncalibrated_and_gives_no_force() {
+        use crate::device::driver;
+        use crate::device::emulated::{self, Bus, Plugged, Stepped};
+        use crate::device::registry::Registry;
+        use crate::device::simulated::HandScript;
+        use crate::device::wire::hid_haptic::Layout;
+        const MS: u64 = 1_000_000;
+        let (registry, hand) = (Registry::builtin(), HandScript::default());
+        let profile = registry.profile("woodenhaptics-v2015").expect("shipped");
+        let gadget = emulated::hid_haptic::HidHaptic::new(&profile, &hand, 64).expect("in reach");
+        let port = Box::new(driver::hid_haptic::HidHaptic::new(Layout::Padded, [0; 3]));
+        let mut device = Stepped::new(profile, port, Plugged::new(Bus::new(gadget, 0.0, 0, true)));
+        let io = device.shared().clone();
+        let ask = |state| Counters::of(state, Some(io.clone())).ask_calibration();
+        assert!(ask(ServoState::Absent).is_err(), "it is not there");
+        device.advance(50 * MS);
+        for state in [ServoState::Armed, ServoState::Rendering] {
+            assert!(ask(state).is_err_and(|e| e.contains("disarm")));
+        }
+        device.advance(200 * MS);
+        assert_eq!(device.plugged().bus().gadget.presets, 0);
+        assert_eq!(ask(ServoState::Uncalibrated), Ok(()));
+        assert!(device.until_ready(500 * MS));
+        assert_eq!(device.plugged().bus().gadget.presets, 1);
+        assert!(ask(ServoState::Idle).is_err(), "its frame is known");
+        let now = device.now_ns();
+        device.advance(now + 200 * MS);
+        assert_eq!(device.plugged().bus().gadget.presets, 1);
+
+        let profile = registry.profile("novint-falcon").expect("shipped");
+        let setup = emulated::falcon::Setup { homes_after: None, ..Default::default() };
+        let gadget = emulated::falcon::Falcon::new(&profile, &hand, setup).expect("in reach");
+        let port = Box::new(driver::falcon::Falcon::new(None));
+        let mut device = Stepped::new(profile, port, Plugged::new(Bus::new(gadget, 0.0, 0, false)));
+        device.advance(100 * MS);
+        let counters = Counters::of(ServoState::Uncalibrated, Some(device.shared().clone()));
+        assert!(counters.ask_calibration().is_err_and(|e| e.contains("pull the grip out")));
+        assert!(Counters::of(ServoState::Idle, None).ask_calibration().is_err());
     }
 }

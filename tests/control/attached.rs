@@ -17,6 +17,8 @@ fn a_device_that_is_not_plugged_in_is_waited_for() {
         (told && s["state"]["state"] == "absent" && s["counters"]["ticks"].as_u64()? > 50).then_some(())
     });
     assert!(client.call("arm", json!({})).is_err(), "armed without a device");
+    let refused = client.call("calibrate", json!({})).expect_err("calibrated without a device").to_string();
+    assert!(refused.contains("not plugged in"), "{refused}");
     assert_eq!((d.counter("device_readings"), d.counter("device_starts")), (0, 0));
     assert_eq!(d.status().device, "novint-falcon");
     // The last zero after the daemon: nothing there, nothing to do.

@@ -324,6 +324,7 @@ fn a_device_that_is_not_there_is_named_in_the_refusal() {
         ("takeover", json!({})),
         ("disarm", json!({})),
         ("clear_fault", json!({})),
+        ("calibrate", json!({})),
         ("limits", json!({"force": 1.0})),
         ("clutch", json!({"held": true})),
         ("recentre", json!({"to": [0.0, 0.0, 0.0]})),

@@ -4,10 +4,14 @@ use super::check::{Check, Root};
 use crate::device::attached::Kind;
 use crate::device::known::{Known, lookup};
 use crate::device::registry::Registry;
-use nix::unistd::{AccessFlags, access};
+use nix::unistd::{AccessFlags, Gid, Group, Uid, User, access};
+use std::os::unix::fs::MetadataExt as _;
 
 /// A hold shorter than this ends before a hand notices, s.
 const SHORT_HOLD: f64 = 0.05;
+
+/// How the description of a WoodenHaptics' reports begins: usage page 0xFFAB, usage 0x0200.
+const HAPTIC: [u8; 6] = [0x06, 0xab, 0xff, 0x0a, 0x00, 0x02];
 
 /// Installs the rules that docs/install.md installs.
 pub(super) const UDEV: &str = "sudo cp systemd/72-hapticd.rules /usr/lib/udev/rules.d/ && sudo udevadm control --reload && \
@@ -20,13 +24,25 @@ struct Found {
     node: String,
 }
 
+impl Found {
+    /// Profiles that it may have; its title where it has none.
+    fn names(&self) -> Vec<String> {
+        let all = self.known.profiles;
+        if all.is_empty() {
+            vec![self.known.title.to_owned()]
+        } else {
+            all.iter().map(|&p| p.to_owned()).collect()
+        }
+    }
+}
+
 /// The device lines: nodes, service, torque hold.
 pub fn checks(root: &Root, registry: &Registry, wanted: &[String]) -> Vec<Check> {
     let found = attached(root);
     let mut out = vec![nodes(root, &found)];
     out.extend(found.iter().map(driver));
     let mut names: Vec<String> = wanted.to_vec();
-    names.extend(found.iter().map(|f| f.known.profile.unwrap_or(f.known.title).to_owned()));
+    names.extend(found.iter().filter(|f| f.known.force).flat_map(Found::names));
     names.sort();
     names.dedup();
     out.extend(torque_hold(root, registry, &names));
@@ -51,6 +67,7 @@ fn energy(registry: &Registry, device: &str) -> Option<Check> {
     ))
 }
 
+/// Each device on its own, also of two of a kind: HID devices by their nodes, the others, and HID devices that have none, by their place on the bus.
 fn attached(root: &Root) -> Vec<Found> {
     let dir = "/sys/bus/usb/devices";
     let hex = |device: &str, file: &str| {
@@ -59,37 +76,41 @@ fn attached(root: &Root) -> Vec<Found> {
     let number = |device: &str, file: &str| {
         root.read(&format!("{dir}/{device}/{file}")).and_then(|t| t.parse::<u32>().ok()).unwrap_or(0)
     };
-    let mut out = Vec::new();
+    let mut out = hidraw(root);
+    let nodes: Vec<&'static str> = out.iter().map(|f| f.known.title).collect();
     for device in root.list(dir) {
         let (Some(vendor), Some(product)) = (hex(&device, "idVendor"), hex(&device, "idProduct")) else {
             continue;
         };
-        // Without a force there is nothing to check.
-        if let Some(known) = lookup(vendor, product).filter(|k| k.force) {
+        if let Some(known) = lookup(vendor, product).filter(|k| !nodes.contains(&k.title)) {
             let (bus, dev) = (number(&device, "busnum"), number(&device, "devnum"));
-            let hid = known.link.contains("HID").then(|| hidraw(root, vendor, product)).flatten();
-            out.push(Found { known, node: hid.unwrap_or_else(|| format!("/dev/bus/usb/{bus:03}/{dev:03}")) });
+            out.push(Found { known, node: format!("/dev/bus/usb/{bus:03}/{dev:03}") });
         }
     }
     out
 }
 
-/// The node that a driver opens for an HID device of these numbers.
-fn hidraw(root: &Root, vendor: u16, product: u16) -> Option<String> {
+/// The HID devices that are known, by the nodes that a driver opens.
+fn hidraw(root: &Root) -> Vec<Found> {
     let dir = "/sys/class/hidraw";
-    let wanted = format!(":0000{vendor:04X}:0000{product:04X}");
-    let node = root.list(dir).into_iter().find(|node| {
-        let text = root.read(&format!("{dir}/{node}/device/uevent"));
-        text.is_some_and(|t| t.lines().any(|l| l.starts_with("HID_ID=") && l.ends_with(&wanted)))
-    });
-    node.map(|node| format!("/dev/{node}"))
+    let id = |text: &str| u16::from_str_radix(text.strip_prefix("0000")?, 16).ok();
+    let found = |node: String| {
+        let uevent = root.read(&format!("{dir}/{node}/device/uevent"))?;
+        let mut ids = uevent.lines().find_map(|l| l.strip_prefix("HID_ID="))?.split(':').skip(1);
+        let known = lookup(id(ids.next()?)?, id(ids.next()?)?).filter(|k| k.link.contains("HID"))?;
+        // A Teensy has a second interface, which is not the device.
+        let collection = std::fs::read(root.path(&format!("{dir}/{node}/device/report_descriptor"))).ok();
+        let other = Kind::of_known(known) == Some(Kind::HidHaptic)
+            && collection.is_some_and(|bytes| !bytes.starts_with(&HAPTIC));
+        (!other).then(|| Found { known, node: format!("/dev/{node}") })
+    };
+    root.list(dir).into_iter().filter_map(found).collect()
 }
 
 /// Who drives it, and what it needs.
 fn driver(found: &Found) -> Check {
     let name = format!("driver {}", found.known.title);
-    let profile = found.known.profile.unwrap_or("");
-    match Kind::of(profile) {
+    match Kind::of_known(found.known) {
         Some(kind) => {
             let more = match kind {
                 Kind::Falcon => {
@@ -99,9 +120,11 @@ fn driver(found: &Found) -> Check {
                 Kind::SpaceMouse => "",
                 Kind::OpenHaptics => "; its maker's libHD.so must be installed, or named by device.library",
             };
-            let text =
-                format!("{}: device.name = \"{profile}\", device.driver = \"attached\"{more}", kind.name());
-            Check::ok(&name, text)
+            let which = match (found.known.profile(), found.known.which()) {
+                (Some(profile), _) => format!("device.name = \"{profile}\", device.driver = \"attached\""),
+                (None, which) => format!("device.driver = \"attached\"; {}", which.unwrap_or_default()),
+            };
+            Check::ok(&name, format!("{}: {which}{more}", kind.name()))
         }
         None => Check::ok(&name, "none in this version, only a simulation"),
     }
@@ -110,18 +133,37 @@ fn driver(found: &Found) -> Check {
 fn nodes(root: &Root, found: &[Found]) -> Check {
     let name = "device nodes";
     if found.is_empty() {
-        return Check::ok(name, "no known force-feedback device is attached; the simulated one needs none");
+        return Check::ok(name, "no known haptic device is attached; the simulated one needs none");
     }
-    let closed: Vec<String> = found
-        .iter()
-        .filter(|f| access(&root.path(&f.node), AccessFlags::R_OK | AccessFlags::W_OK).is_err())
-        .map(|f| format!("{} at {}", f.known.title, f.node))
-        .collect();
-    if closed.is_empty() {
-        let all: Vec<&str> = found.iter().map(|f| f.known.title).collect();
-        return Check::ok(name, format!("{} can be opened", all.join(", ")));
+    let closed = |f: &&Found| access(&root.path(&f.node), AccessFlags::R_OK | AccessFlags::W_OK).is_err();
+    let list = |all: Vec<&Found>| {
+        let one = |f: &Found| format!("{} at {}{}", f.known.title, f.node, rights(root, &f.node));
+        all.into_iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    let (closed, open): (Vec<&Found>, Vec<&Found>) = found.iter().partition(closed);
+    match (closed.is_empty(), open.is_empty()) {
+        (true, _) => Check::ok(name, format!("{} can be opened", list(open))),
+        (false, true) => {
+            Check::degraded(name, format!("{} cannot be opened by this user", list(closed)), UDEV)
+        }
+        (false, false) => {
+            let text = format!("{} cannot be opened by this user; {} can", list(closed), list(open));
+            Check::degraded(name, text, UDEV)
+        }
     }
-    Check::degraded(name, format!("{} cannot be opened by this user", closed.join(", ")), UDEV)
+}
+
+/// Who may open a node: mode, owner, group.
+fn rights(root: &Root, node: &str) -> String {
+    let Ok(about) = std::fs::metadata(root.path(node)) else { return " (which is not there)".into() };
+    let user = User::from_uid(Uid::from_raw(about.uid())).ok().flatten();
+    let group = Group::from_gid(Gid::from_raw(about.gid())).ok().flatten();
+    format!(
+        " ({:04o} {}:{})",
+        about.mode() & 0o7777,
+        user.map_or_else(|| about.uid().to_string(), |u| u.name),
+        group.map_or_else(|| about.gid().to_string(), |g| g.name)
+    )
 }
 
 /// True where the installed unit commands zero when the daemon has gone, however it went.

@@ -69,7 +69,8 @@ impl Caller {
 
     /// Which lane a request stands in: that of the device whose servo it waits for. `None` where it waits for none, or cannot be right.
     pub(super) fn lane(&self, method: &str, params: &Value) -> Option<usize> {
-        let waits = ["arm", "takeover", "clear_fault", "limits", "clutch", "recentre"].contains(&method);
+        let waits =
+            ["arm", "takeover", "clear_fault", "calibrate", "limits", "clutch", "recentre"].contains(&method);
         let of: For = waits.then(|| serde::Deserialize::deserialize(params).ok()).flatten()?;
         self.device(of.device.as_ref()).ok()
     }
@@ -115,6 +116,15 @@ impl Caller {
                 let device = self.device(c.device.as_ref())?;
                 self.holds_or_free(method, device)?;
                 self.command(device, ServoCommand::ClearFault).await
+            }
+            "calibrate" => {
+                let c: OfDevice = args(params)?;
+                let device = self.device(c.device.as_ref())?;
+                self.holds_or_free(method, device)?;
+                let counters = server.board.counters(device);
+                let asked = counters.ok_or_else(|| "no device is open; see `status`".to_owned());
+                asked.and_then(|c| c.ask_calibration()).map_err(|why| RpcError::new(codes::SERVO, why))?;
+                Ok(self.done())
             }
             "limits" => self.limits(args(params)?).await,
             "clutch" => {

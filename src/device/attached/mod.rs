@@ -16,7 +16,8 @@ use super::known::{self, printable};
 use super::openhaptics;
 use super::profile::Profile;
 use super::wire::boot::MAX_FIRMWARE;
-use super::wire::hid_haptic::Layout;
+use super::wire::falcon::MAX_CODE;
+use super::wire::hid_haptic::{Layout, MAX_CURRENT};
 use super::{Device, DeviceError, Lifecycle};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -66,7 +67,12 @@ impl Kind {
 
     /// The driver for a USB device of these ids.
     pub(super) fn of_ids(vendor: u16, product: u16) -> Option<Self> {
-        known::lookup(vendor, product).and_then(|known| known.profile).and_then(Self::of)
+        known::lookup(vendor, product).and_then(Self::of_known)
+    }
+
+    /// The driver for a known device: that of all profiles that it may have.
+    pub fn of_known(known: &known::Known) -> Option<Self> {
+        known.profiles.first().and_then(|profile| Self::of(profile))
     }
 
     /// Its name, for people and `--json`.
@@ -95,6 +101,7 @@ pub fn open(profile: Arc<Profile>, options: &Attached) -> Result<Box<dyn Device>
             known.join("..., ")
         )));
     };
+    drivable(&profile, kind).map_err(fail)?;
     let (port, connector): (Box<dyn Port>, Box<dyn Connector>) = match kind {
         Kind::Falcon => {
             let firmware = options.firmware.as_deref().map(firmware).transpose().map_err(fail)?;
@@ -129,6 +136,22 @@ pub fn open(profile: Arc<Profile>, options: &Attached) -> Result<Box<dyn Device>
     let thread = IoThread::start(runner, shared.clone(), options.scheduling)
         .map_err(|e| fail(format!("no thread for its I/O: {e}")))?;
     Ok(Box::new(Front::new(profile.clone(), shared, Some(thread))))
+}
+
+/// A code beyond what the packets carry would be scaled down on its way, and nobody told: the servo, and the energy account, would count with a force that
+/// the motors do not give.
+fn drivable(profile: &Profile, kind: Kind) -> Result<(), String> {
+    let most = match kind {
+        Kind::Falcon => MAX_CODE,
+        Kind::HidHaptic => MAX_CURRENT,
+        Kind::SpaceMouse | Kind::OpenHaptics => return Ok(()),
+    };
+    match profile.motors.map(|m| m.max_code) {
+        Some(code) if i64::from(code) > i64::from(most) => {
+            Err(format!("motors.max_code = {code}: the device takes {most} at most; correct the profile"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Counts of the pose of calibration, as wide as the device's counters.
@@ -276,6 +299,26 @@ mod tests {
                 let opened = open(Arc::new(with(preset)), &Attached::default());
                 assert!(opened.err().is_some_and(|e| e.to_string().contains("encoders.preset")));
             }
+        }
+    }
+
+    #[test]
+    fn a_profile_that_promises_more_than_the_packets_carry_is_refused() {
+        let registry = Registry::builtin();
+        for shipped in registry.profiles().iter().filter(|p| p.motors.is_some()) {
+            let Some(kind) = Kind::of(&shipped.name) else { continue };
+            assert_eq!(drivable(shipped, kind), Ok(()), "{}", shipped.name);
+        }
+        for (name, most) in [("novint-falcon", 4096), ("woodenhaptics-v2015", 2000)] {
+            let mut profile = Profile::clone(&registry.profile(name).expect("shipped"));
+            for (code, fits) in [(most, true), (most + 1, false), (1 << 30, false)] {
+                profile.motors.as_mut().expect("motors").max_code = code;
+                let kind = Kind::of(name).expect("a driver");
+                assert_eq!(drivable(&profile, kind).is_ok(), fits, "{name}: {code}");
+            }
+            let opened = open(Arc::new(profile), &Attached::default());
+            let text = opened.err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(text.contains("motors.max_code") && text.contains(&most.to_string()), "{text}");
         }
     }
 

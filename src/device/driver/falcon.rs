@@ -94,6 +94,10 @@ impl Port for Falcon {
         self.packet = falcon::encode(&Command { motors: *codes, homing: true, leds });
     }
 
+    fn wish(&self) -> &'static str {
+        "not homed: pull the grip out as far as it goes, then push it in; the ring turns from red to blue"
+    }
+
     fn outgoing(&self) -> &[u8] {
         self.boot.as_ref().map_or(&self.packet[..], Boot::outgoing)
     }

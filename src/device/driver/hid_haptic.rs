@@ -129,6 +129,14 @@ impl Port for HidHaptic {
         };
     }
 
+    fn wish(&self) -> &'static str {
+        "not calibrated: hold the arm in its calibration pose (docs/devices.md) and press the device's button"
+    }
+
+    fn calibrates(&self) -> bool {
+        true
+    }
+
     fn outgoing(&self) -> &[u8] {
         self.packet.bytes()
     }

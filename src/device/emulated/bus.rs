@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Time from the beginning of a frame until its transfers are known at the host, ns.
 pub const TRANSFER_NS: u64 = 60_000;
-/// Transfers that the host keeps when nobody takes them, as hidraw does; then the oldest go.
-const KEPT: usize = 64;
+/// Transfers that the host keeps when nobody takes them: hidraw has a ring of 64 places of which one stays free, and what comes then is lost
+/// (`hidraw_report_event` in drivers/hid/hidraw.c).
+const KEPT: usize = 63;
 
 /// The device's side.
 pub trait Gadget: Send {
@@ -95,7 +96,7 @@ impl<G: Gadget> Bus<G> {
             damaged: 0.0,
             rng: Pcg64Mcg::seed_from_u64(1),
             out: None,
-            arrived: VecDeque::with_capacity(KEPT + 2),
+            arrived: VecDeque::with_capacity(KEPT),
             plugged: true,
             refuses: 0,
             numbered,
@@ -191,6 +192,12 @@ impl<G: Gadget> Bus<G> {
         }
     }
 
+    fn keep(&mut self, transfer: Transfer) {
+        if self.arrived.len() < KEPT {
+            self.arrived.push_back(transfer);
+        }
+    }
+
     fn deliver(&mut self, at: u64, len: usize) {
         let (mut transfer, mut twice) =
             (Transfer { at_ns: at + TRANSFER_NS, bytes: self.buffer, len }, false);
@@ -208,12 +215,9 @@ impl<G: Gadget> Bus<G> {
             }
         }
         if twice {
-            self.arrived.push_back(Transfer { ..transfer });
+            self.keep(Transfer { ..transfer });
         }
-        self.arrived.push_back(transfer);
-        while self.arrived.len() > KEPT {
-            self.arrived.pop_front();
-        }
+        self.keep(transfer);
     }
 }
 

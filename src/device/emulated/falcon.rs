@@ -222,7 +222,9 @@ impl Falcon {
             self.bench.advance(now);
         }
         if flags & 1 == 0 {
+            // Whether the firmware keeps its home then is not published; libnifalcon sets the bit in every packet.
             self.homing_since = None;
+            self.homed = false;
         } else {
             let since = *self.homing_since.get_or_insert(now);
             if self.setup.homes_after.is_some_and(|after| now - since >= after) {
@@ -323,5 +325,80 @@ impl Gadget for Falcon {
         self.bench.advance(now_ns);
         self.drive(now_ns, [0; 3]);
         self.mode = Mode::Loader;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::emulated::vectors::{bench_profile, hand};
+
+    /// A reply that is whole, as text.
+    fn reply(falcon: &mut Falcon, now: u64) -> String {
+        let mut buffer = [0; LONGEST];
+        let len = falcon.input(now, &mut buffer).expect("a timer of 1 ms");
+        assert_eq!(&buffer[..2], &[0x01, 0x60], "the chip's status");
+        String::from_utf8(buffer[2..len].to_vec()).expect("letters")
+    }
+
+    /// Written out by hand from libnifalcon's format: nibbles least significant first, upon 'A'. 1 is BAAA, -1 is PPPP, 4096 is AAAB; D is 3, the homing
+    /// bit and the green light.
+    #[test]
+    fn packets_are_read_and_answered_as_published() {
+        let setup = Setup { counts_samples: true, homes_after: None, ..Setup::default() };
+        let mut falcon = Falcon::new(&bench_profile("novint-falcon"), &hand(), setup).expect("in reach");
+        falcon.power_on(0);
+        falcon.control(0, 9, 1);
+        falcon.output(0, b"<BAAAPPPPAAABDA>");
+        assert_eq!(
+            (falcon.codes(), falcon.applied.len()),
+            ([0; 3], 0),
+            "at another speed nothing is understood"
+        );
+        falcon.control(0, 3, 2);
+        falcon.output(1_000_000, b"<BAAAPPPPAAABDA>");
+        assert_eq!((falcon.codes(), falcon.leds), ([1, -1, 4096], 2));
+        assert_eq!(reply(&mut falcon, 2_000_000), "<AAAAAAAAAAAAAA>", "the first sample, not homed");
+        for (leds, letter) in [(4, b'F'), (8, b'J'), (14, b'P')] {
+            let mut packet = *b"<AAAAAAAAAAAA?A>";
+            packet[13] = letter;
+            falcon.output(3_000_000, &packet);
+            assert_eq!((falcon.codes(), falcon.leds), ([0; 3], leds));
+        }
+        falcon.input(5_000_000, &mut [0; LONGEST]).expect("three replies");
+        // The fifth sample; buttons 1 and 8.
+        falcon.press(9);
+        falcon.output(6_000_000, b"<AAAAAAAAAAAAJA>");
+        assert_eq!(reply(&mut falcon, 7_000_000), "<EAAAAAAAAAAAJA>");
+        // 8192 is beyond what the firmware takes.
+        falcon.output(8_000_000, b"<AAACAAAAAAAAJA>");
+        assert_eq!(falcon.codes(), [4096, 0, 0]);
+        for bad in [&b"<AAACAAAAAAAAJA"[..], b"AAACAAAAAAAAJA>>", b"<<AACAAAAAAAAJA>", &[0xff; 40]] {
+            let before = falcon.applied.len();
+            falcon.output(9_000_000, bad);
+            assert_eq!(falcon.applied.len(), before, "{bad:?}");
+        }
+    }
+
+    /// Angles against the counts of the data sheet: 2 pi / 9878 or so a count, floor, upon the offset once it is homed; the bits 0x70 say so.
+    #[test]
+    fn counts_are_those_of_the_arms() {
+        let profile = bench_profile("novint-falcon");
+        let mut falcon = Falcon::new(&profile, &hand(), Setup::default()).expect("in reach");
+        falcon.power_on(0);
+        falcon.control(0, 9, 1);
+        falcon.control(0, 3, 2);
+        let encoders = profile.encoders.expect("encoders");
+        falcon.output(1_000_000, b"<AAAAAAAAAAAABA>");
+        let text = reply(&mut falcon, 2_000_000);
+        let q = falcon.bench.joints();
+        for i in 0..3 {
+            let digits = text[1 + 4 * i..5 + 4 * i].bytes().rev();
+            let word = digits.fold(0u16, |word, digit| word * 16 + u16::from(digit - b'A')) as i16;
+            let angle = encoders.offset[i] + f64::from(word) * encoders.radians_per_count[i];
+            let below = (q[i] - angle) / encoders.radians_per_count[i];
+            assert!((-1e-6..1.0 + 1e-6).contains(&below), "arm {i}: {below} counts");
+        }
+        assert_eq!(text.as_bytes()[13], b'A' + 0x70);
     }
 }

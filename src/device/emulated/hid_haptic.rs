@@ -151,3 +151,56 @@ impl Gadget for HidHaptic {
         self.enabled = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::emulated::vectors::{bench_profile, hand};
+
+    fn device(length: usize) -> HidHaptic {
+        HidHaptic::new(&bench_profile("woodenhaptics-v2015"), &hand(), length).expect("in reach")
+    }
+
+    /// Written out by hand from haptikfabrikenapi's structures: seven int16, least significant byte first; currents, command, three attributes.
+    #[test]
+    fn reports_are_read_and_answered_as_published() {
+        for length in [14, 64] {
+            let mut hid = device(length);
+            hid.power_on(0);
+            let mut buffer = [0xee; LONGEST];
+            assert_eq!(hid.input(0, &mut buffer), None, "silent until it is spoken to");
+            let mut report = vec![0x10, 0x00, 0xf0, 0xff, 0xd0, 0x07, 0, 0, 0, 0, 0, 0, 0, 0];
+            report.resize(length, 0);
+            hid.output(1_000_000, &report);
+            assert_eq!(hid.currents(), [16, -16, 2000]);
+            // Encoders 0 where it was switched on; the seventh word is the calibration button.
+            assert_eq!(hid.input(1_000_000, &mut buffer), Some(length));
+            let moved = |low: u8, high: u8| i16::from_le_bytes([low, high]).abs();
+            assert!((0..3).all(|i| moved(buffer[2 * i], buffer[2 * i + 1]) < 20), "{buffer:?}");
+            assert_eq!(buffer[6..14], [0; 8]);
+            assert_eq!(hid.input(1_000_000, &mut buffer), None, "one answer each");
+            // Command 1 sets encoders a to c: 0, -2, 6000.
+            let mut preset = vec![0, 0, 0, 0, 0, 0, 1, 0, 0x00, 0x00, 0xfe, 0xff, 0x70, 0x17];
+            preset.resize(length, 0);
+            hid.button = true;
+            hid.output(1_000_000, &preset);
+            assert_eq!((hid.currents(), hid.presets), ([0; 3], 1));
+            hid.input(1_000_000, &mut buffer).expect("an answer");
+            assert_eq!(buffer[..14], [0, 0, 0xfe, 0xff, 0x70, 0x17, 0, 0, 0, 0, 0, 0, 1, 0]);
+            // Another length is no report of this device.
+            hid.output(2_000_000, &vec![1; length - 1]);
+            assert_eq!((hid.currents(), hid.input(2_000_000, &mut buffer)), ([0; 3], None));
+        }
+    }
+
+    #[test]
+    fn half_a_second_after_the_last_report_it_lets_go() {
+        let mut hid = device(14);
+        hid.power_on(0);
+        hid.output(1_000_000, &[0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        hid.frame(501_000_000);
+        assert_eq!(hid.currents(), [16, 0, 0]);
+        hid.frame(502_000_000);
+        assert_eq!(hid.currents(), [0; 3]);
+    }
+}

@@ -12,3 +12,20 @@ pub mod stepped;
 
 pub use bus::{Bus, Damage, Gadget, Plugged};
 pub use stepped::Stepped;
+
+/// What the emulators' own tests begin with.
+#[cfg(test)]
+mod vectors {
+    use crate::device::profile::Profile;
+    use crate::device::registry::Registry;
+    use crate::device::simulated::HandScript;
+    use std::sync::Arc;
+
+    pub(super) fn bench_profile(name: &str) -> Arc<Profile> {
+        Registry::builtin().profile(name).expect("shipped")
+    }
+
+    pub(super) fn hand() -> HandScript {
+        HandScript::default()
+    }
+}

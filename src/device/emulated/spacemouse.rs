@@ -51,3 +51,28 @@ impl Gadget for SpaceMouse {
         self.reports.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Written out by hand: report 1 translation, report 2 rotation, or both in report 1; report 3 buttons.
+    #[test]
+    fn deflections_are_told_in_both_layouts() {
+        let told = |new_layout| {
+            let mut mouse = SpaceMouse { new_layout, ..SpaceMouse::default() };
+            mouse.deflect([350, -350, 1, 0, -1, 256]);
+            mouse.press(2);
+            let mut buffer = [0; LONGEST];
+            let mut all = Vec::new();
+            while let Some(len) = mouse.input(0, &mut buffer) {
+                all.push(buffer[..len].to_vec());
+            }
+            all
+        };
+        let (move_, turn) = ([0x5e, 0x01, 0xa2, 0xfe, 0x01, 0x00], [0x00, 0x00, 0xff, 0xff, 0x00, 0x01]);
+        let with = |id: u8, words: &[&[u8]]| [&[id], words.concat().as_slice()].concat();
+        assert_eq!(told(false), [with(1, &[&move_]), with(2, &[&turn]), vec![3, 2, 0]]);
+        assert_eq!(told(true), [with(1, &[&move_, &turn]), vec![3, 2, 0]]);
+    }
+}

@@ -149,7 +149,7 @@ impl Device for Front {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        let trouble = self.shared.trouble();
+        let trouble = self.shared.told();
         fail(if trouble.is_empty() {
             "the device did not take its calibration; try again".into()
         } else {

@@ -15,6 +15,7 @@ pub mod link;
 pub mod mailbox;
 pub mod phase;
 pub mod port;
+mod replies;
 pub mod runner;
 pub mod scheduling;
 pub mod seldom;

@@ -64,6 +64,14 @@ pub trait Port: Send {
     fn prepare(&mut self, codes: &[i32; 3]);
     /// The bytes to send. Real-time safe.
     fn outgoing(&self) -> &[u8];
+    /// What its user has to do while its frame is not known; empty where that is never so.
+    fn wish(&self) -> &'static str {
+        ""
+    }
+    /// [`Port::calibrate`] does something.
+    fn calibrates(&self) -> bool {
+        false
+    }
     /// Asks for calibration where the host can do it; the frame is unknown until it is done. Real-time safe.
     fn calibrate(&mut self) {}
 }

@@ -18,6 +18,7 @@ use super::debt::Debt;
 use super::link::{Connector, LONGEST, Link, LinkFault, OpenFault};
 use super::phase::{FRAME_NS, Phase};
 use super::port::{Pace, Port, Start};
+use super::replies::Replies;
 use super::shared::{Command, Reading, Shared};
 use crate::device::Lifecycle;
 use std::sync::Arc;
@@ -76,8 +77,10 @@ struct Run {
     heard_ns: u64,
     /// The frame is lost, or was until shortly.
     uncalibrated_until: u64,
-    /// As [`Run::heard_ns`]; `None` before the first reading.
-    newest: Option<u64>,
+    /// What came since the last reading made no sense.
+    strange: bool,
+    /// Which of them are late, and lost.
+    replies: Replies,
 }
 
 /// The I/O of one device.
@@ -102,6 +105,7 @@ pub struct Runner {
 impl Runner {
     /// Begins to look for the device at the first step.
     pub fn new(connector: Box<dyn Connector>, port: Box<dyn Port>, shared: Arc<Shared>) -> Self {
+        shared.set_wish(port.wish(), port.calibrates());
         Self {
             connector,
             port,
@@ -314,7 +318,12 @@ impl Runner {
                 None
             }
             Ok(Some(_)) if now.saturating_sub(run.heard_ns) > MUTE_NS => {
-                let text = "the device does not answer any more; it is opened again";
+                let text = match run.strange {
+                    false => "the device does not answer any more; it is opened again",
+                    true => {
+                        "the device answers in a way that this driver does not know (another firmware?); it is opened again"
+                    }
+                };
                 self.owe();
                 let again = self.next_look(now, now + SEARCH_NS);
                 Some(self.lose(Lifecycle::Absent, text, again))
@@ -336,19 +345,18 @@ impl Runner {
             if arrived.garbled {
                 stats.garbled.fetch_add(1, Relaxed);
             }
+            run.strange = arrived.reports == 0 && (arrived.garbled || run.strange);
             if arrived.reports > 0 {
                 stats.readings.fetch_add(u64::from(arrived.reports), Relaxed);
                 self.seq += u64::from(arrived.reports);
                 newest = Some(at);
                 if let Pace::Replies(_) = self.port.pace() {
                     run.phase.arrival(at);
-                    let frames =
-                        run.newest.map_or(1, |last| (at.saturating_sub(last) + FRAME_NS / 2) / FRAME_NS);
-                    let missing = frames.saturating_sub(u64::from(arrived.reports));
-                    self.lost += missing;
-                    stats.lost.fetch_add(missing, Relaxed);
+                    let counted = run.replies.came(at, u64::from(arrived.reports));
+                    self.lost += counted.lost;
+                    stats.lost.fetch_add(counted.lost, Relaxed);
+                    stats.late.fetch_add(counted.late, Relaxed);
                 }
-                run.newest = Some(at);
             }
         }
         let age = match self.port.pace() {
@@ -361,7 +369,7 @@ impl Runner {
                 }
                 if newest.is_some() {
                     run.target = now;
-                    run.newest = newest;
+                    run.replies.came(now, 1);
                 }
                 0
             }
@@ -393,7 +401,7 @@ impl Runner {
                 self.shared.set_lifecycle(Lifecycle::Uncalibrated);
             }
             run.uncalibrated_until = now + SHOW_NS;
-        } else if now >= run.uncalibrated_until && run.newest.is_some() {
+        } else if now >= run.uncalibrated_until && run.replies.have_begun() {
             run.uncalibrated_until = 0;
             self.shared.set_lifecycle(Lifecycle::Ready);
         }
@@ -435,7 +443,7 @@ impl Runner {
         let Some(command) = self.command(run, now) else {
             // Nobody listens; nothing can be expected to answer, so nothing is lost either.
             run.heard_ns = now;
-            run.newest = run.newest.map(|_| now);
+            run.replies.pause(now);
             return Ok(Some(now + FRAME_NS));
         };
         self.port.prepare(&command.codes);
@@ -479,7 +487,8 @@ impl Run {
             farewell: None,
             heard_ns: now,
             uncalibrated_until: 0,
-            newest: None,
+            strange: false,
+            replies: Replies::default(),
         }
     }
 }

@@ -98,6 +98,8 @@ pub struct Stats {
     pub readings: AtomicU64,
     /// Readings that should have arrived and did not.
     pub lost: AtomicU64,
+    /// Readings that arrived later than in their frame.
+    pub late: AtomicU64,
     /// Transfers that made no sense.
     pub garbled: AtomicU64,
     /// Commands that went out.
@@ -111,7 +113,7 @@ pub struct Stats {
     /// Rounds of the I/O thread's loop; they go on whatever the device does.
     pub rounds: AtomicU64,
     /// Time from the device's sense to the device's force, by [`BUCKET_NS`].
-    latency: Box<[AtomicU32]>,
+    latency: Box<[AtomicU64]>,
     /// Of these times lately, that which one of twenty exceeds, ns; 0 before the first.
     delay: AtomicU64,
 }
@@ -121,13 +123,14 @@ impl Default for Stats {
         Self {
             readings: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+            late: AtomicU64::new(0),
             garbled: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             expired: AtomicU64::new(0),
             starts: AtomicU64::new(0),
             gone: AtomicU64::new(0),
             rounds: AtomicU64::new(0),
-            latency: (0..BUCKETS).map(|_| AtomicU32::new(0)).collect(),
+            latency: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
             delay: AtomicU64::new(0),
         }
     }
@@ -150,7 +153,7 @@ impl Stats {
 
     /// Upper edge of the bucket below which `share` (0 to 1) of the sense-to-force times lie, ns; `None` before the first.
     pub fn latency_quantile(&self, share: f64) -> Option<u64> {
-        let counts: Vec<u64> = self.latency.iter().map(|c| u64::from(c.load(Relaxed))).collect();
+        let counts: Vec<u64> = self.latency.iter().map(|c| c.load(Relaxed)).collect();
         let total: u64 = counts.iter().sum();
         let wanted = (share.clamp(0.0, 1.0) * total as f64).ceil().max(1.0) as u64;
         let mut sum = 0;
@@ -162,7 +165,7 @@ impl Stats {
     }
 
     /// Name and value of every counter that people want to see.
-    pub fn list(&self) -> [(&'static str, u64); 9] {
+    pub fn list(&self) -> [(&'static str, u64); 10] {
         let get = |c: &AtomicU64| c.load(Relaxed);
         let us = |share| self.latency_quantile(share).unwrap_or(0) / 1000;
         [
@@ -175,6 +178,7 @@ impl Stats {
             ("device_gone", get(&self.gone)),
             ("device_sense_to_force_us_median", us(0.5)),
             ("device_sense_to_force_us_p99", us(0.99)),
+            ("device_late", get(&self.late)),
         ]
     }
 }
@@ -194,6 +198,9 @@ pub struct Shared {
     unconfirmed: AtomicBool,
     scheduling: OnceLock<Result<String, String>>,
     trouble: std::sync::Mutex<String>,
+    wish: OnceLock<&'static str>,
+    /// The device calibrates itself, or its user does: asking its driver is of no use.
+    by_hand: AtomicBool,
     /// Counters.
     pub stats: Stats,
 }
@@ -313,7 +320,30 @@ impl Shared {
 
     /// Why the device is not ready, for people; empty when all is well. Not for the servo thread.
     pub fn trouble(&self) -> String {
+        let told = self.told();
+        match self.wish.get() {
+            Some(wish) if told.is_empty() && self.lifecycle() == Lifecycle::Uncalibrated => {
+                (*wish).to_owned()
+            }
+            _ => told,
+        }
+    }
+
+    /// As [`Shared::trouble`], but for what its user has to do in any case while the frame is not known.
+    pub fn told(&self) -> String {
         self.trouble.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// What [`Shared::trouble`] says while the frame is not known, and nothing else is to be said: nobody has to say it then from the I/O thread.
+    /// `by_host`: its driver can calibrate it.
+    pub(super) fn set_wish(&self, wish: &'static str, by_host: bool) {
+        let _ = self.wish.set(wish);
+        self.by_hand.store(!by_host, Relaxed);
+    }
+
+    /// Its driver can calibrate it, where somebody holds it in its calibration pose.
+    pub fn calibrates_by_host(&self) -> bool {
+        !self.by_hand.load(Relaxed)
     }
 
     /// Only where the I/O thread does nothing urgent: between two lives of the device.

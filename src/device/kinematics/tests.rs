@@ -1,6 +1,8 @@
 use super::*;
+use crate::device::actuators;
 use crate::device::profile::{Profile, Workspace};
 use crate::device::registry::Registry;
+use crate::geometry::pose::Wrench;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::sync::Arc;
@@ -72,7 +74,8 @@ fn forward_undoes_inverse_over_the_workspace() {
     }
 }
 
-/// J against central differences of FK, and tau . qdot = F . v for random forces and speeds.
+/// J against central differences of FK. What the motors are told for a wanted force does the work, along a small motion of the joints, that the force it is
+/// said to amount to does along the tool's way, by FK alone: tau . dq = F . dx.
 #[test]
 fn jacobian_matches_differences_and_power_balances() {
     let mut rng = Pcg64Mcg::seed_from_u64(3);
@@ -93,10 +96,20 @@ fn jacobian_matches_differences_and_power_balances() {
                 // straight-arm edge.
                 assert!(error < 1e-6 * (1.0 + column.norm()), "{}: {p:?} joint {i}: {error}", profile.name);
             }
-            let f = Vec3::from_fn(|_, _| unit(&mut rng) - 0.5);
+            let wanted = Wrench { force: Vec3::from_fn(|_, _| unit(&mut rng) - 0.5), torque: Vec3::zeros() };
             let w = Vec3::from_fn(|_, _| unit(&mut rng) - 0.5);
-            let (tau, v) = (state.jacobian.tr_mul(&f), state.jacobian * w);
-            assert!((tau.dot(&w) - f.dot(&v)).abs() < 1e-12);
+            let dx = k.forward(&(q + w * h), None).expect("closes")
+                - k.forward(&(q - w * h), None).expect("closes");
+            let (command, _) = actuators::command(&profile, &[q.x, q.y, q.z, 0.0, 0.0, 0.0], &wanted);
+            let (motors, tool) = (command.torque.dot(&w), command.wrench.force.dot(&dx) / (2.0 * h));
+            assert!(
+                (motors - tool).abs() < 1e-6 * (1.0 + dx.norm() / h),
+                "{}: {motors} {tool} W",
+                profile.name
+            );
+            // And it is what was wanted, to the motors' codes.
+            let off = (command.wrench.force - wanted.force).norm();
+            assert!(off < 0.2 && command.wrench.force.dot(&wanted.force) > 0.0, "{}: {off} N", profile.name);
         }
     }
 }

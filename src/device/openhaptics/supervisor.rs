@@ -202,11 +202,15 @@ impl Supervisor {
         if self.shared.take_calibration() && reset {
             link.in_pose.store(true, Relaxed);
         }
+        if link.is_calibrated() {
+            // Not for a loss that may come later, with the arm anywhere.
+            link.in_pose.store(false, Relaxed);
+        }
         if !link.is_calibrated() {
             // The round that found it has ended the force.
             self.shared.set_lifecycle(Lifecycle::Uncalibrated);
             self.shared.set_trouble(if reset {
-                "not calibrated: stop the daemon, hold the arm in its reset pose and run hapticd calibrate --in-pose"
+                "not calibrated: hold the arm in its reset pose and run hapticd ctl calibrate (without a daemon: hapticd calibrate --in-pose)"
             } else {
                 "not calibrated: put the stylus into its inkwell, or move the arm as the maker says"
             });

@@ -28,6 +28,9 @@ const ECHO_NS: u64 = 500 * MS;
 /// Wait before the second attempt; it doubles from one to the next.
 const BACK_OFF_NS: u64 = 100 * MS;
 
+/// No force; homing as in every packet, so that a Falcon that is homed stays so.
+const PROBE: falcon::Command = falcon::Command { motors: [0; 3], homing: true, leds: falcon::RED };
+
 const RUN: [Control; 6] = [
     Control::Latency(1),
     Control::Divisor(2),
@@ -208,7 +211,7 @@ impl Boot {
                         self.unanswered(stage, now_ns);
                     } else if now_ns >= next {
                         self.state = State::Asking(stage, end, now_ns + PACE_NS);
-                        return self.say(&falcon::encode(&falcon::Command::default()));
+                        return self.say(&falcon::encode(&PROBE));
                     } else {
                         return Action::Wait(next);
                     }

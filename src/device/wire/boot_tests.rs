@@ -89,7 +89,8 @@ fn a_running_falcon_is_left_alone() {
     let mut boot = Boot::new(None);
     let mut chip = Chip::new(|_: &[u8]| REPLY.to_vec());
     assert_eq!(chip.run(&mut boot).0, Action::Running);
-    assert_eq!(chip.sent, [b"<AAAAAAAAAAAAAA>"]);
+    // No force; 9 = homing and the red light.
+    assert_eq!(chip.sent, [b"<AAAAAAAAAAAAJA>"]);
     assert!(!chip.controls.iter().any(|c| matches!(c, Control::Dtr(_))));
     assert_eq!(boot.attempts(), 0);
 }

@@ -227,6 +227,83 @@ fn damaged_replies_are_counted_and_the_rest_is_read() {
     assert!(seen > 4300, "{seen} of 5000");
 }
 
+/// Replies that come three frames late, in a burst with those that they held up: all have come, so none is lost.
+#[test]
+fn late_replies_are_late_and_not_lost() {
+    for share in [0.01, 0.1] {
+        let mut bus = Bus::new(counting_falcon(), 0.0, 0, false);
+        bus.damage(share, &[Damage::Late], 6);
+        let mut device = falcon_driver(bus);
+        assert!(device.until_ready(2000 * MS));
+        let shared = device.shared().clone();
+        let (begin, before) = (device.now_ns() / MS + 1, shared.stats.list());
+        for k in begin..begin + 4000 {
+            device.advance(k * MS);
+            shared.put_command(&Command {
+                codes: [1, 0, 0],
+                sensed_ns: 0,
+                at_ns: k * MS,
+                life: shared.life(),
+            });
+        }
+        let stats: std::collections::HashMap<_, _> = shared.stats.list().into_iter().collect();
+        assert!(stats["device_late"] > 50, "{stats:?}");
+        assert!(stats["device_lost"] - before[1].1 <= 4, "{stats:?}");
+        assert!(stats["device_readings"] - before[0].1 >= 3980, "{stats:?}");
+    }
+}
+
+/// Whoever asks is told what an uncalibrated device wants of its user.
+#[test]
+fn an_uncalibrated_device_says_what_it_wants() {
+    let mut device = falcon_driver(Bus::new(
+        falcon(emulated::falcon::Setup { homes_after: Some(300 * MS), ..Default::default() }),
+        0.0,
+        0,
+        false,
+    ));
+    device.advance(100 * MS);
+    assert_eq!(device.shared().lifecycle(), Lifecycle::Uncalibrated);
+    assert!(device.shared().trouble().contains("pull the grip out"), "{}", device.shared().trouble());
+    assert!(device.until_ready(1000 * MS));
+    assert_eq!(device.shared().trouble(), "");
+    let mut device = hid_driver(Bus::new(counting_hid(), 0.0, 0, true));
+    assert!(device.shared().trouble().contains("press the device's button"), "{}", device.shared().trouble());
+    assert!(device.until_ready(1000 * MS));
+    assert_eq!(device.shared().trouble(), "");
+}
+
+/// A WoodenHaptics of 2016 answers with reports of 8 bytes (docs of its firmware): not silence.
+#[test]
+fn a_device_that_speaks_another_way_is_told_as_one() {
+    let mut bus = Bus::new(counting_hid(), 0.0, 0, true);
+    bus.damage(1.0, &[Damage::Short], 2);
+    let profile = Registry::builtin().profile("woodenhaptics-v2015").expect("shipped");
+    let mut device = Stepped::new(profile, hid_port(), Plugged::new(bus));
+    device.advance(700 * MS);
+    let trouble = device.shared().trouble();
+    assert!(trouble.contains("does not know"), "{trouble}");
+}
+
+/// A daemon that starts, or `hapticd zero`, asks a Falcon that is homed whether it runs: it stays homed, for the homing bit is in every packet.
+#[test]
+fn a_homed_falcon_stays_homed_when_it_is_opened_anew() {
+    let setup = emulated::falcon::Setup { homes_after: Some(300 * MS), ..Default::default() };
+    let plugged = Plugged::new(Bus::new(falcon(setup), 0.0, 0, false));
+    let profile = Registry::builtin().profile("novint-falcon").expect("shipped");
+    let open = || {
+        let port = Box::new(driver::falcon::Falcon::new(None));
+        Stepped::new(profile.clone(), port, plugged.clone())
+    };
+    let mut first = open();
+    assert!(first.until_ready(1000 * MS));
+    let now = first.now_ns();
+    drop(first);
+    let mut second = open();
+    second.advance(now + 100 * MS);
+    assert_eq!(second.lifecycle(), Lifecycle::Ready, "{}", second.shared().trouble());
+}
+
 /// Two presets, the second by the device's own button: ready in between, not while it moves its frame.
 #[test]
 fn the_hid_device_is_calibrated_by_host_and_by_button() {
