@@ -5,7 +5,6 @@ use super::cpu::Cpus;
 use super::signals;
 use super::status::StatusBoard;
 use super::supervisor::{Ending, Engine, Join, Started};
-use crate::device::Emergency;
 use crate::servo::handle::{Counters, Flags, ServoHandle};
 use crate::servo::record::{Fault, ServoState};
 use nix::sys::signal::Signal;
@@ -200,17 +199,17 @@ fn tell(bridge: &Bridge, request: Request) {
 const LAST_PACKETS: Duration = Duration::from_millis(200);
 
 /// Commands on their way to devices whose I/O threads send them, from now on.
-struct Sending<'a>(Vec<(&'a dyn Emergency, u64)>);
+struct Sending<'a>(Vec<(&'a Counters, u64)>);
 
 impl<'a> Sending<'a> {
-    fn of(words: impl Iterator<Item = &'a dyn Emergency>) -> Self {
-        Self(words.filter_map(|w| Some((w, w.packets()?))).collect())
+    fn of(servos: impl Iterator<Item = &'a Counters>) -> Self {
+        Self(servos.filter_map(|c| Some((c, c.packets()?))).collect())
     }
 
     /// What was commanded before is at the motors of all: the packet that was under way, and one made after it. One that is gone by now has none.
     fn arrived(&self) -> bool {
-        let on = |(word, before): &(&dyn Emergency, u64)| {
-            word.packets().is_some_and(|now| now.wrapping_sub(*before) < 2)
+        let on = |(servo, before): &(&Counters, u64)| {
+            servo.packets().is_some_and(|now| now.wrapping_sub(*before) < 2)
         };
         !self.0.iter().any(on)
     }
@@ -240,8 +239,7 @@ pub(super) fn suspend(keepers: &[Keeper]) {
         }
         // The tick that went idle has written zero, which may lie in a mailbox yet while a write of a device's I/O thread takes its time.
         std::thread::sleep(Duration::from_millis(5));
-        let words = servos().filter_map(|s| s.counters.emergency());
-        if !Sending::of(words).wait(LAST_PACKETS) {
+        if !Sending::of(servos().map(|s| &*s.counters)).wait(LAST_PACKETS) {
             tracing::warn!(
                 "stopped before each device had taken its zero; what its motors hold then is its own: keep a hand on its power switch"
             );
@@ -387,8 +385,8 @@ mod tests {
         let bus = Plugged::new(Bus::new(gadget, 0.0, 0, false));
         let mut device = Stepped::new(profile, Box::new(Falcon::new(None)), bus.clone());
         let io = device.io().expect("its I/O");
-        let word: &dyn Emergency = &*io;
-        assert!(Sending::of([word].into_iter()).arrived(), "nothing is there");
+        let servo = Counters::ending(false, Some(io));
+        assert!(Sending::of([&servo].into_iter()).arrived(), "nothing is there");
         assert!(device.until_ready(1000 * MS));
         let push = Wrench { force: Vec3::new(0.3, -0.2, 0.25), torque: Vec3::zeros() };
         for late in 0..30 {
@@ -401,7 +399,7 @@ mod tests {
             assert_ne!(bus.bus().gadget.codes(), [0; 3]);
             bus.bus().stall(now, now + 50 * MS);
             device.zero(now);
-            let sending = Sending::of([word].into_iter());
+            let sending = Sending::of([&servo].into_iter());
             for k in 1..50 {
                 device.advance(now + k * MS);
                 assert!(!sending.arrived(), "{late}: nothing moves");
@@ -416,7 +414,7 @@ mod tests {
             assert_eq!(bus.bus().gadget.codes(), [0; 3], "{late}");
         }
         bus.bus().unplug(device.now_ns());
-        let sending = Sending::of([word].into_iter());
+        let sending = Sending::of([&servo].into_iter());
         let now = device.now_ns() + 10 * MS;
         device.advance(now);
         assert!(sending.arrived(), "gone: nothing to wait for");

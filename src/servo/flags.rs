@@ -201,6 +201,11 @@ impl Counters {
         self.emergency.get().map(|e| &**e)
     }
 
+    /// As [`Emergency::packets`].
+    pub fn packets(&self) -> Option<u64> {
+        self.emergency()?.packets()
+    }
+
     /// Names and values of the counters of the device's I/O thread; empty where it has none. Not for the servo thread.
     pub fn io(&self) -> Vec<(&'static str, u64)> {
         self.io.get().map_or_else(Vec::new, |io| io.stats.list().to_vec())

@@ -131,11 +131,11 @@ fn a_falcon_pulled_out_in_contact_comes_back_without_force() {
 /// after, and the frame may be another. The servo must not push on by itself.
 #[test]
 fn a_frame_that_is_lost_and_found_between_two_ticks_ends_the_force() {
-    for (breaks, late_ms) in [(false, 60), (false, 200), (true, 60), (true, 200)] {
+    for (breaks, late_ms) in [(false, 60), (true, 200)] {
         let (mut bench, plugged, shared) = falcon(shipped(), 5 * MS);
         let mut states = Vec::new();
         arm(&mut bench, &shared, &mut states);
-        let r = (0..2500).map(|_| step(&mut bench, &mut states)).last().expect("ticks");
+        let r = (0..1700).map(|_| step(&mut bench, &mut states)).last().expect("ticks");
         assert!(r.state == ServoState::Rendering && norm(r.applied_force) > 0.5, "{r:?}");
         let before = shared.life();
         if breaks {
@@ -148,7 +148,7 @@ fn a_frame_that_is_lost_and_found_between_two_ticks_ends_the_force() {
         let r = step(&mut bench, &mut states);
         assert!(shared.life() != before, "it was away");
         assert_eq!((r.state, r.fault), (ServoState::Fault, Fault::DeviceGone), "{breaks}, {late_ms} ms");
-        for _ in 0..500 {
+        for _ in 0..300 {
             step(&mut bench, &mut states);
         }
         assert_eq!(shared.lifecycle(), Lifecycle::Ready, "the device is well");
@@ -156,7 +156,7 @@ fn a_frame_that_is_lost_and_found_between_two_ticks_ends_the_force() {
         let bus = plugged.bus();
         let after: Vec<_> = bus.gadget.applied[commands..].iter().skip_while(|(_, c)| *c != [0; 3]).collect();
         assert!(
-            after.len() > 400 && after.iter().all(|(_, c)| *c == [0; 3]),
+            after.len() > 250 && after.iter().all(|(_, c)| *c == [0; 3]),
             "{breaks}, {late_ms} ms: force came back"
         );
     }

@@ -41,7 +41,8 @@ impl Replies {
     pub(super) fn came(&mut self, at_ns: u64, replies: u64) -> Counted {
         let frames = self.last_ns.map_or(1, |last| (at_ns.saturating_sub(last) + FRAME_NS / 2) / FRAME_NS);
         self.last_ns = Some(self.last_ns.map_or(at_ns, |last| last.max(at_ns)));
-        let mut counted = Counted { late: 0, lost: self.give_up(at_ns) };
+        // Of several that come at once after some frames all but the last are late.
+        let mut counted = Counted { late: replies.min(frames).saturating_sub(1), lost: self.give_up(at_ns) };
         let [lately, before] = &mut self.owing;
         *lately += frames.saturating_sub(replies);
         let mut surplus = replies.saturating_sub(frames);

@@ -19,6 +19,8 @@ struct Inside {
     /// Which fault ends the link; the first by a read, the second by a write.
     breaks: [AtomicBool; 2],
     fails: AtomicBool,
+    /// It answers with bytes that are no report.
+    babbles: AtomicBool,
 }
 
 impl Connector for Bus {
@@ -56,8 +58,8 @@ impl Link for Bus {
         self.broken(1).map(|()| true)
     }
 
-    fn receive(&mut self, _now: u64, _buffer: &mut [u8; LONGEST]) -> Result<Option<(usize, u64)>, LinkFault> {
-        self.broken(0).map(|()| None)
+    fn receive(&mut self, now: u64, _buffer: &mut [u8; LONGEST]) -> Result<Option<(usize, u64)>, LinkFault> {
+        self.broken(0).map(|()| self.0.babbles.load(Relaxed).then_some((8, now)))
     }
 
     fn control(&mut self, _now_ns: u64, _request: Control) -> Result<(), LinkFault> {
@@ -160,5 +162,21 @@ fn a_device_that_goes_is_absent_and_was_unplugged_whatever_the_system_says() {
             }
             assert_eq!((shared.lifecycle(), shared.trouble().as_str()), (Lifecycle::Absent, NOT_BACK));
         }
+    }
+}
+
+/// A WoodenHaptics of 2016 answers with reports of 8 bytes: that is no silence, and not told as one.
+#[test]
+fn a_device_that_speaks_another_way_is_told_as_one() {
+    for babbles in [false, true] {
+        let bus = Bus::default();
+        let (mut runner, shared) = runner(&bus);
+        bus.0.there.store(true, Relaxed);
+        bus.0.babbles.store(babbles, Relaxed);
+        let told = (0..1000).find_map(|ms| {
+            runner.step(ms * MS);
+            Some(shared.told()).filter(|t| t.contains("opened again"))
+        });
+        assert_eq!(told.expect("given up").contains("does not know"), babbles);
     }
 }
