@@ -531,10 +531,8 @@ fn certified_motors_give_nothing_on_any_profile() {
                     bounded += u32::from(seen.bounded);
                     (most, plain) = (most.max(seen.most), plain.max(seen.plain));
                 }
-                if hand == "normal" {
-                    let observed = jabbed(&profile, hand, let_go, 20_000.0, EnergyGuard::Observe);
-                    unbounded = unbounded.max(observed.most);
-                }
+                let observed = jabbed(&profile, hand, let_go, 20_000.0, EnergyGuard::Observe);
+                unbounded = unbounded.max(observed.most);
             }
         }
         println!(
