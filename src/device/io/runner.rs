@@ -12,7 +12,7 @@
 //! command made for an earlier life of the device (another frame) counts as zero.
 //!
 //! **A link that breaks while the device is there** leaves the last force on. Until two packets of zero have gone out on a new link, which is opened at
-//! once, a zero is owed: [`Shared::unconfirmed`], and the end waits for it for a second ([`super::debt`]).
+//! once, a zero is owed: [`Shared::unconfirmed`], and the end waits for it for a second.
 
 use super::debt::Debt;
 use super::link::{Connector, LONGEST, Link, LinkFault, OpenFault};
