@@ -82,6 +82,18 @@ fn state(client: &mut Client) -> String {
     status["state"]["state"].as_str().unwrap_or("").to_owned()
 }
 
+/// Waits for a state; tells all that is known where it does not come.
+fn reach(client: &mut Client, what: &str, wanted: &str) {
+    let begin = Instant::now();
+    while state(client) != wanted {
+        if begin.elapsed() > PATIENCE {
+            let status = client.call("status", json!({})).expect("status");
+            panic!("{what}: {status}\n{}", run(&["journalctl", "-u", "hapticd", "-n", "40", "--no-pager"]));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Somebody armed, and a constant push of 1 N at the motors.
 fn pushing() -> (Child, Probe) {
     let owner = Command::new("hapticd")
@@ -91,7 +103,7 @@ fn pushing() -> (Child, Probe) {
         .spawn()
         .expect("starts");
     let mut c = client("unit");
-    wait_for("the force is on", PATIENCE, || state(&mut c) == "rendering");
+    reach(&mut c, "the force is on", "rendering");
     let push =
         json!({"name": "push", "effect": {"constant": {"force": [0.0, 1.0, 0.0]}}, "persistent": true});
     c.call("effect.set", push).expect("an effect");
@@ -115,7 +127,7 @@ fn ends_with_zero_and_comes_back(what: &str, old: &str, probe: &Probe, owner: &m
     );
     assert!(probe.read().is_zero());
     let mut c = client("unit");
-    wait_for("idle", PATIENCE, || state(&mut c) == "idle");
+    reach(&mut c, "started again", "idle");
     assert!(Probe::open(Path::new(PROBE)).expect("a page").read().is_zero());
     let _ = owner.kill();
     let _ = owner.wait();
@@ -129,7 +141,7 @@ pub fn unit() {
     run(&["systemctl", "start", "hapticd"]);
     // It does not wait for a device, nor for its servo.
     let mut c = client("unit");
-    wait_for("a servo", PATIENCE, || state(&mut c) == "idle");
+    reach(&mut c, "a servo", "idle");
     let pid = shown("MainPID");
     let (uid, locked, policy, priority) = seat(&pid);
     println!(
