@@ -226,10 +226,9 @@ impl Proxy {
             return None;
         };
         let went = last.map_or(0.0, |last| (last - x).dot(&normal));
-        let most = if forgets(surface) {
-            (self.pressed * (1.0 - (dt / FORGET).clamp(0.0, 1.0)) + went).max(0.0)
-        } else {
-            self.pressed.max(surface.told(contact))
+        let most = match surface.told(contact) {
+            Some(depth) => self.pressed.max(depth),
+            None => (self.pressed * (1.0 - (dt / FORGET).clamp(0.0, 1.0)) + went).max(0.0),
         };
         let depth = way.norm().min(most);
         // Without friction the spring's end goes along.
@@ -254,10 +253,6 @@ impl Proxy {
         let (free, touching) = surface.begin(x, contact)?;
         Some(Place { free, rest: free, touching, slides: false })
     }
-}
-
-fn forgets<W: Walls>(_: &W) -> bool {
-    W::FORGETS
 }
 
 /// Lets the spring's end follow as friction has it. The cone has its normal in the object's frame; `None` when nothing presses.

@@ -151,9 +151,9 @@ pub(super) struct Facets<'a> {
     held: u32,
     /// Those of the proxy itself.
     settled: Held,
-    /// Of the last way.
+    /// [`Trail::stride`] of the last way, and of the proxy itself.
     stride: f64,
-    trail: Trail,
+    afforded: f64,
 }
 
 impl<'a> Facets<'a> {
@@ -167,13 +167,12 @@ impl<'a> Facets<'a> {
             walls.put(slot);
         }
         let (stride, settled) = (trail.stride, Held::default());
-        let trail = Trail { hints: [0; HINTS], stride };
-        Self { solid, ball, purse, walls, held: 0, settled, stride, trail }
+        Self { solid, ball, purse, walls, held: 0, settled, stride, afforded: stride }
     }
 
     /// What the next tick is to know.
     pub(super) fn trail(&self) -> Trail {
-        let mut trail = self.trail;
+        let mut trail = Trail { hints: [0; HINTS], stride: self.afforded };
         for (hint, slot) in trail.hints.iter_mut().zip(self.settled.slice()) {
             *hint = slot.saturating_add(1);
         }
@@ -366,7 +365,7 @@ impl Walls for Facets<'_> {
         let (there, slack) = (THERE * self.ball.skin, SLACK * self.ball.skin);
         let mut out = Slid { at: *start, entry: None, arrived: start == target, unfinished: false };
         self.held = 0;
-        let mut stride = if self.trail.stride > 0.0 { self.trail.stride } else { f64::INFINITY };
+        let mut stride = if self.afforded > 0.0 { self.afforded } else { f64::INFINITY };
         let (mut afforded, mut last): (f64, f64) = (0.0, f64::INFINITY);
         for round in 0..=ROUNDS {
             if round == ROUNDS || round > 0 && self.purse.over() {
@@ -428,16 +427,13 @@ impl Walls for Facets<'_> {
         Some(nearest.at)
     }
 
-    const FORGETS: bool = true;
-
-    fn told(&self, _: &Contact) -> f64 {
-        0.0
+    fn told(&self, _: &Contact) -> Option<f64> {
+        None
     }
 
     fn settle(&mut self) {
         self.settled = self.walls.kept(self.held);
-        let stride = if self.stride.is_finite() { self.stride } else { 0.0 };
-        self.trail.stride = stride;
+        self.afforded = if self.stride.is_finite() { self.stride } else { 0.0 };
     }
 
     /// What the field says of it is another surface's.

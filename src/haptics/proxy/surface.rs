@@ -266,10 +266,8 @@ impl Walls for Surface<'_> {
         Some(x + normal * (at - x).dot(&normal).max(0.0))
     }
 
-    const FORGETS: bool = false;
-
-    fn told(&self, contact: &Contact) -> f64 {
-        contact.depth
+    fn told(&self, contact: &Contact) -> Option<f64> {
+        Some(contact.depth)
     }
 
     fn normal(&mut self, p: &Point) -> Option<Vec3> {

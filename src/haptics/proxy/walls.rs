@@ -38,11 +38,9 @@ pub(super) trait Walls {
     /// `touching`: it was at the surface. `None` where that tells nothing.
     fn across(&mut self, at: &Point, x: &Point, touching: bool) -> Option<Point>;
 
-    /// While the proxy is on its way, what it pressed with is forgotten: it may be long, and nothing else says how deep the ball is.
-    const FORGETS: bool;
-
-    /// How deep the ball is for what was not on the way, m; 0 where nothing says so.
-    fn told(&self, contact: &Contact) -> f64;
+    /// How deep the ball is for what was not on the way, m. `None` where nothing says so: then what a proxy pressed with is forgotten while
+    /// it is on its way, which may be long.
+    fn told(&self, contact: &Contact) -> Option<f64>;
 
     /// The last way is that of the proxy itself.
     fn settle(&mut self) {}
