@@ -82,13 +82,10 @@ impl<'a> Grid<'a> {
                 let row = s.iadd(y, s.imul(s.isplat(ny), z));
                 s.istore(s.iadd(x, s.imul(s.isplat(nx), row)), &mut spot.at);
             }
-            Store::Bricks(_, [nx, ny], _) => {
-                let row = s.iadd(s.iquarter(y), s.imul(s.isplat(ny), s.iquarter(z)));
-                s.istore(s.iadd(s.iquarter(x), s.imul(s.isplat(nx), row)), &mut spot.brick);
-                let three = s.isplat(EDGE as i32 - 1);
-                let (x, y, z) = (s.iand(x, three), s.iand(y, three), s.iand(z, three));
-                let row = s.iadd(y, s.imul(s.isplat(EDGE as i32), z));
-                s.istore(s.iadd(x, s.imul(s.isplat(EDGE as i32 + 1), row)), &mut spot.at);
+            Store::Bricks(_, sides, _) => {
+                let (brick, quad) = in_bricks(s, [x, y, z], sides);
+                s.istore(brick, &mut spot.brick);
+                s.istore(quad, &mut spot.at);
             }
         }
     }
@@ -121,25 +118,19 @@ impl<'a> Grid<'a> {
                 }
                 s.store(s.to_f32(s.iload(&index)), &mut depth);
             }
-            Store::Bricks(table, [nx, ny], quads) => {
-                let edge = EDGE as i32;
-                let [x, y, z] = [s.iload(&at[0]), s.iload(&at[1]), s.iload(&at[2])];
+            Store::Bricks(table, sides, quads) => {
+                let cell = [s.iload(&at[0]), s.iload(&at[1]), s.iload(&at[2])];
                 let (mut brick, mut local) = ([0; LANES], [0; LANES]);
-                let row = s.iadd(s.iquarter(y), s.imul(s.isplat(ny), s.iquarter(z)));
-                s.istore(s.iadd(s.iquarter(x), s.imul(s.isplat(nx), row)), &mut brick);
-                let last = s.isplat(edge - 1);
-                let (x, y, z) = (s.iand(x, last), s.iand(y, last), s.iand(z, last));
-                let row = s.iadd(y, s.imul(s.isplat(edge), z));
-                s.istore(s.iadd(x, s.imul(s.isplat(edge + 1), row)), &mut local);
+                let (in_table, in_brick) = in_bricks(s, cell, sides);
+                s.istore(in_table, &mut brick);
+                s.istore(in_brick, &mut local);
                 for lane in 0..LANES {
                     let entry = table.get(brick[lane] as usize).copied().unwrap_or(0);
                     let shift = entry & 3;
                     let mut quad = (entry >> 2) as i32 + local[lane];
                     if shift != 0 {
                         let [x, y, z] = [at[0][lane], at[1][lane], at[2][lane]];
-                        let [i, j, k] = [(x % edge) >> shift, (y % edge) >> shift, (z % edge) >> shift];
-                        let cells = edge >> shift;
-                        quad = (entry >> 2) as i32 + i + (cells + 1) * (j + cells * k);
+                        quad = coarse_quad(entry, [x, y, z].map(|i| i % EDGE as i32));
                         let away = (1 << shift) - 1;
                         (at[0][lane], at[1][lane], at[2][lane]) = (x & !away, y & !away, z & !away);
                     }
@@ -189,9 +180,7 @@ impl<'a> Grid<'a> {
             // As `place` counted: rows of EDGE + 1 quads, EDGE rows a layer.
             let (edge, row) = (EDGE as i32, EDGE as i32 + 1);
             let local = [fine % row, fine / row % edge, fine / (row * edge)];
-            let cells = edge >> shift;
-            let [x, y, z] = local.map(|i| i >> shift);
-            spot.at[lane] = first + x + (cells + 1) * (y + cells * z);
+            spot.at[lane] = coarse_quad(entry, local);
             let per = if shift == 1 { 0.5 } else { 0.25 };
             for axis in 0..3 {
                 let before = local[axis] & ((1 << shift) - 1);
@@ -200,6 +189,26 @@ impl<'a> Grid<'a> {
             spot.per_cell[lane] = per;
         }
     }
+}
+
+/// For sixteen cells, none of them negative, their bricks' places in a table of so many `sides` along x and y, and the places of their
+/// quads in a brick of the finest cells.
+#[inline(always)]
+fn in_bricks<S: Simd>(s: S, [x, y, z]: [S::I; 3], [nx, ny]: [i32; 2]) -> (S::I, S::I) {
+    let row = s.iadd(s.iquarter(y), s.imul(s.isplat(ny), s.iquarter(z)));
+    let brick = s.iadd(s.iquarter(x), s.imul(s.isplat(nx), row));
+    let last = s.isplat(EDGE as i32 - 1);
+    let (x, y, z) = (s.iand(x, last), s.iand(y, last), s.iand(z, last));
+    let row = s.iadd(y, s.imul(s.isplat(EDGE as i32), z));
+    (brick, s.iadd(x, s.imul(s.isplat(EDGE as i32 + 1), row)))
+}
+
+/// The quad of the cell that holds the fine cell `local` of the brick of this entry.
+fn coarse_quad(entry: u32, local: [i32; 3]) -> i32 {
+    let shift = entry & 3;
+    let cells = EDGE as i32 >> shift;
+    let [x, y, z] = local.map(|i| i >> shift);
+    (entry >> 2) as i32 + x + (cells + 1) * (y + cells * z)
 }
 
 /// Asks the CPU for the line of a quad, where it knows such a request; any index is harmless.
