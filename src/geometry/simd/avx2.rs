@@ -1,6 +1,6 @@
 //! Sixteen lanes in two AVX2 registers.
 
-use super::{Kernel, LANES, Simd};
+use super::{Kernel, LANES, Simd, call_with};
 use std::arch::x86_64::*;
 
 /// Proof that the CPU has AVX2.
@@ -199,16 +199,7 @@ impl Simd for Avx2 {
             }
         })
     }
-    #[inline(always)]
-    fn call<K: Kernel<Self>>(self, kernel: K) -> K::Out {
-        #[target_feature(enable = "avx2")]
-        #[inline(never)]
-        fn apart<K: Kernel<Avx2>>(token: Avx2, kernel: K) -> K::Out {
-            kernel.run(token)
-        }
-        // SAFETY: the token exists, so the CPU has AVX2.
-        unsafe { apart(self, kernel) }
-    }
+    call_with!("avx2", Avx2);
 }
 
 /// For each byte the numbers of its set bits, from the lowest on, one in a byte.

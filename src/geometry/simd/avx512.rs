@@ -1,6 +1,6 @@
 //! Sixteen lanes in one AVX-512 register.
 
-use super::{Kernel, LANES, Simd};
+use super::{Kernel, LANES, Simd, call_with};
 use std::arch::x86_64::*;
 
 /// Proof that the CPU has AVX-512F.
@@ -169,16 +169,7 @@ impl Simd for Avx512 {
             _mm512_storeu_pd(high.as_mut_ptr(), _mm512_add_pd(_mm512_loadu_pd(high.as_ptr()), h));
         })
     }
-    #[inline(always)]
-    fn call<K: Kernel<Self>>(self, kernel: K) -> K::Out {
-        #[target_feature(enable = "avx512f")]
-        #[inline(never)]
-        fn apart<K: Kernel<Avx512>>(token: Avx512, kernel: K) -> K::Out {
-            kernel.run(token)
-        }
-        // SAFETY: the token exists, so the CPU has AVX-512F.
-        unsafe { apart(self, kernel) }
-    }
+    call_with!("avx512f", Avx512);
 }
 
 /// Two quads each at four places.

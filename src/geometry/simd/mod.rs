@@ -219,6 +219,25 @@ pub(crate) fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
+/// [`Simd::call`] of a token that stands for a CPU feature.
+#[cfg(target_arch = "x86_64")]
+macro_rules! call_with {
+    ($feature:literal, $token:ty) => {
+        #[inline(always)]
+        fn call<K: Kernel<Self>>(self, kernel: K) -> K::Out {
+            #[target_feature(enable = $feature)]
+            #[inline(never)]
+            fn apart<K: Kernel<$token>>(token: $token, kernel: K) -> K::Out {
+                kernel.run(token)
+            }
+            // SAFETY: the token exists, so the CPU has the feature.
+            unsafe { apart(self, kernel) }
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+use call_with;
+
 /// Calls the generic function `$f(token, args...)` compiled for `$level`; falls back to plain Rust where the CPU
 /// lacks the level.
 macro_rules! dispatch {

@@ -371,14 +371,8 @@ impl Boxes {
         }
     }
 
-    /// Adds all of them and returns the work; the bounds go down to the last level where `finest`.
     #[inline(always)]
-    pub(super) fn add<S: Simd>(&mut self, simd: S, frame: &Frame<'_>, finest: bool, sums: &mut Sums) -> u32 {
-        add_boxes(simd, self, frame, finest, sums)
-    }
-
-    #[inline(always)]
-    fn add_here<S: Simd>(simd: S, boxes: &mut Self, frame: &Frame<'_>, finest: bool, sums: &mut Sums) -> u32 {
+    fn add<S: Simd>(simd: S, boxes: &mut Self, frame: &Frame<'_>, finest: bool, sums: &mut Sums) -> u32 {
         let k = Constants(simd);
         let len = boxes.levels[0].len;
         boxes.levels[0].clear(len);
@@ -420,8 +414,9 @@ impl Boxes {
 }
 
 apart! {
-    fn add_boxes['a, 'f](boxes: &'a mut Boxes, frame: &'a Frame<'f>, finest: bool, sums: &'a mut Sums) -> u32 =
-        Boxes::add_here
+    /// Adds all of them and returns the work; the bounds go down to the last level where `finest`.
+    pub(super) fn add_boxes['a, 'f](boxes: &'a mut Boxes, frame: &'a Frame<'f>, finest: bool, sums: &'a mut Sums) -> u32 =
+        Boxes::add
 }
 
 /// Fraction of each box that a ball holds, at least.

@@ -92,23 +92,8 @@ impl Groups {
         }
     }
 
-    /// Adds all of them and returns the number of cells looked at.
-    ///
-    /// What a ball proves to be inside counts whole with the group's normal; the field is read for the cells that the
-    /// balls leave open, and only there is the surface.
     #[inline(always)]
-    pub(super) fn add<S: Simd>(
-        &mut self,
-        simd: S,
-        tree: &SphereTree,
-        frame: &Frame<'_>,
-        sums: &mut Sums,
-    ) -> u32 {
-        add_groups(simd, self, tree, frame, sums)
-    }
-
-    #[inline(always)]
-    fn add_here<S: Simd>(
+    fn add<S: Simd>(
         simd: S,
         groups: &mut Self,
         tree: &SphereTree,
@@ -210,8 +195,12 @@ impl Groups {
 }
 
 apart! {
-    fn add_groups['a, 'f](groups: &'a mut Groups, tree: &'a SphereTree, frame: &'a Frame<'f>, sums: &'a mut Sums) -> u32 =
-        Groups::add_here
+    /// Adds all of them and returns the number of cells looked at.
+    ///
+    /// What a ball proves to be inside counts whole with the group's normal; the field is read for the cells that the
+    /// balls leave open, and only there is the surface.
+    pub(super) fn add_groups['a, 'f](groups: &'a mut Groups, tree: &'a SphereTree, frame: &'a Frame<'f>, sums: &'a mut Sums) -> u32 =
+        Groups::add
 }
 
 /// Room for cells that wait: fewer than sixteen, and sixteen more.

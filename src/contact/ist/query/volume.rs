@@ -12,10 +12,10 @@
 //! pressed h deep is pushed back with k A h. It is the paper's k V n per sphere (section 5.1) with the object's normal
 //! at each cell in place of the sphere's.
 
-use super::boxes::{Boxes, Cut, FINER_STAKE, FINEST_WORK};
+use super::boxes::{Boxes, Cut, FINER_STAKE, FINEST_WORK, add_boxes};
 use super::cells::{contribute, deepest};
 use super::frame::Frame;
-use super::groups::{Group, Groups};
+use super::groups::{Group, Groups, add_groups};
 use super::kernel::{smooth, store};
 use super::model::{Solid, SphereTree};
 use super::nodes::{deep, see_nodes, sixteen, stake};
@@ -291,7 +291,8 @@ fn open<S: Simd>(
             let cut = is_open && child == Child::Box;
             if cut || (closed | felt) >> lane & 1 != 0 {
                 if boxes.is_full() {
-                    found.work += boxes.add(simd, frame, finest(limit, found.work), &mut found.sums);
+                    found.work +=
+                        add_boxes(simd, &mut boxes, frame, finest(limit, found.work), &mut found.sums);
                 }
                 found.complete &= !cut || finer[lane] >= 1.0;
                 let (middle, half) = parent.bounds(slot, frame.cell);
@@ -321,7 +322,7 @@ fn open<S: Simd>(
                 }
                 Child::Group(first, count) => {
                     if groups.is_full() {
-                        found.work += groups.add(simd, tree, frame, &mut found.sums);
+                        found.work += add_groups(simd, &mut groups, tree, frame, &mut found.sums);
                     }
                     let group = Group {
                         cells: (first, count),
@@ -340,10 +341,10 @@ fn open<S: Simd>(
         }
     }
     if !boxes.is_empty() {
-        found.work += boxes.add(simd, frame, finest(limit, found.work), &mut found.sums);
+        found.work += add_boxes(simd, &mut boxes, frame, finest(limit, found.work), &mut found.sums);
     }
     if !groups.is_empty() {
-        found.work += groups.add(simd, tree, frame, &mut found.sums);
+        found.work += add_groups(simd, &mut groups, tree, frame, &mut found.sums);
     }
     groups.finish(simd, frame, &mut found.sums);
     found.sums.finish(simd);
