@@ -13,6 +13,7 @@
     )
 )]
 
+use super::newest::Newest;
 use super::phase::FRAME_NS;
 use super::shared::{Command, Shared};
 use super::thread::IoThread;
@@ -55,10 +56,8 @@ pub struct Front {
     profile: Arc<Profile>,
     shared: Arc<Shared>,
     thread: Option<IoThread>,
-    last: Option<Sample>,
+    newest: Newest,
     lost: u64,
-    /// Life in which the last sample was taken.
-    life: u32,
     hint: Option<Vec3>,
     /// Time of the last reading on the I/O side's clock.
     sensed_ns: u64,
@@ -75,10 +74,9 @@ impl Front {
         let integrator = Integrator::new(profile.workspace_radius);
         Self {
             profile,
-            life: shared.life(),
+            newest: Newest::new(shared.life()),
             shared,
             thread,
-            last: None,
             lost: 0,
             hint: None,
             sensed_ns: 0,
@@ -109,7 +107,12 @@ impl Front {
     }
 
     fn put(&self, at_ns: u64, codes: [i32; 3]) {
-        self.shared.put_command(&Command { codes, sensed_ns: self.sensed_ns, at_ns, life: self.life });
+        self.shared.put_command(&Command {
+            codes,
+            sensed_ns: self.sensed_ns,
+            at_ns,
+            life: self.newest.life(),
+        });
     }
 }
 
@@ -166,19 +169,16 @@ impl Device for Front {
             return Err(ReadFault::Gone);
         }
         let life = self.shared.life();
-        if self.life != life {
-            self.life = life;
+        let begun = self.newest.begin(life);
+        if begun != Ok(false) {
             self.hint = None;
-            if self.last.take().is_some() {
-                // However short it was gone: whoever pushes must not go on in another frame.
-                return Err(ReadFault::Gone);
-            }
         }
+        begun?;
         let Some(reading) = self.shared.reading().filter(|r| r.life == life) else {
             return Err(ReadFault::Stale);
         };
-        if let Some(last) = self.last.filter(|last| last.seq == reading.seq) {
-            return Ok(Sample { lost: 0, ..last });
+        if let Some(last) = self.newest.again(reading.seq) {
+            return Ok(last);
         }
         let lost = reading.lost.saturating_sub(self.lost);
         self.lost = reading.lost;
@@ -194,13 +194,12 @@ impl Device for Front {
             lost: u32::try_from(lost).unwrap_or(u32::MAX),
             buttons: reading.buttons,
         };
-        self.last = Some(sample);
+        self.newest.set(sample);
         Ok(sample)
     }
 
     fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
-        let known = self.life == self.shared.life() && self.last.is_some();
-        match admit(self.lifecycle(), known, wrench) {
+        match admit(self.lifecycle(), self.newest.is_of(self.shared.life()), wrench) {
             Ok(true) => {}
             Err(WriteFault::Gone) => return Err(WriteFault::Gone),
             refused => {
@@ -208,8 +207,7 @@ impl Device for Front {
                 return refused.map(|_| Accepted::NOTHING);
             }
         }
-        let joints = self.last.map_or([0.0; 6], |s| s.joints);
-        let (command, saturated) = actuators::command(&self.profile, &joints, wrench);
+        let (command, saturated) = actuators::command(&self.profile, &self.newest.joints(), wrench);
         self.put(now_ns, command.codes);
         Ok(Accepted { applied: command.wrench, saturated })
     }
@@ -220,10 +218,7 @@ impl Device for Front {
     }
 
     fn zero(&mut self, now_ns: u64) {
-        if self.lifecycle() != Lifecycle::Ready {
-            // Who says zero to a device that is not ready knows it: no need to be told once more.
-            self.last = None;
-        }
+        self.newest.zeroed(self.lifecycle());
         self.put(now_ns, [0; 3]);
     }
 

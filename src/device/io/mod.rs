@@ -13,6 +13,7 @@ mod debt;
 pub mod front;
 pub mod link;
 pub mod mailbox;
+pub(in crate::device) mod newest;
 pub mod phase;
 pub mod port;
 mod replies;

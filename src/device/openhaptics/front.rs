@@ -15,6 +15,7 @@
 
 use super::link::{Command, Mail};
 use crate::device::io::front::admit;
+use crate::device::io::newest::Newest;
 use crate::device::io::shared::Shared;
 use crate::device::io::thread::{IoThread, now_ns};
 use crate::device::profile::Profile;
@@ -34,9 +35,7 @@ pub struct Phantom {
     shared: Arc<Shared>,
     mail: Arc<Mail>,
     thread: Option<IoThread>,
-    last: Option<Sample>,
-    /// Life in which the last sample was taken.
-    life: u32,
+    newest: Newest,
     seq: u64,
     /// Forces that the library had refused when the last was commanded.
     refusals: u64,
@@ -45,20 +44,19 @@ pub struct Phantom {
 impl Phantom {
     /// The servo's end of what `thread` looks after.
     pub(super) fn new(profile: Arc<Profile>, shared: Arc<Shared>, mail: Arc<Mail>, thread: IoThread) -> Self {
-        let life = shared.life();
-        Self { profile, shared, mail, thread: Some(thread), last: None, life, seq: 0, refusals: 0 }
+        let newest = Newest::new(shared.life());
+        Self { profile, shared, mail, thread: Some(thread), newest, seq: 0, refusals: 0 }
     }
 
     fn put(&self, now_ns: u64, force: Vec3) {
-        let sensed_ns = self.last.map_or(0, |s| s.time_ns);
-        self.mail.put(&Command { force: force.into(), at_ns: now_ns, sensed_ns, life: self.life });
+        let sensed_ns = self.newest.sample().map_or(0, |s| s.time_ns);
+        self.mail.put(&Command { force: force.into(), at_ns: now_ns, sensed_ns, life: self.newest.life() });
     }
 
     /// Joint angles of the profile's mechanism at a tool point; where it does not reach, those of the last one.
     fn joints(&self, tip: &Vec3) -> [f64; 6] {
         let here = self.profile.kinematics.inverse(tip);
-        let last = self.last.map_or([0.0; 6], |s| s.joints);
-        here.map_or(last, |q| [q.x, q.y, q.z, 0.0, 0.0, 0.0])
+        here.map_or(self.newest.joints(), |q| [q.x, q.y, q.z, 0.0, 0.0, 0.0])
     }
 }
 
@@ -97,18 +95,12 @@ impl Device for Phantom {
             return Err(ReadFault::Gone);
         }
         let life = self.shared.life();
-        if self.life != life {
-            self.life = life;
-            if self.last.take().is_some() {
-                // However short it was gone: whoever pushes must not go on in another frame.
-                return Err(ReadFault::Gone);
-            }
-        }
+        self.newest.begin(life)?;
         let Some(reading) = self.mail.reading().filter(|r| r.life == life) else {
             return Err(ReadFault::Stale);
         };
-        if let Some(last) = self.last.filter(|last| last.seq == reading.seq) {
-            return Ok(Sample { lost: 0, ..last });
+        if let Some(last) = self.newest.again(reading.seq) {
+            return Ok(last);
         }
         let rotation = Matrix3::from_column_slice(&reading.rotation);
         let crooked = (rotation.transpose() * rotation - Matrix3::identity()).amax();
@@ -130,13 +122,12 @@ impl Device for Phantom {
             buttons: reading.buttons,
         };
         self.seq = reading.seq;
-        self.last = Some(sample);
+        self.newest.set(sample);
         Ok(sample)
     }
 
     fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
-        let known = self.life == self.shared.life() && self.last.is_some();
-        match admit(self.lifecycle(), known, wrench) {
+        match admit(self.lifecycle(), self.newest.is_of(self.shared.life()), wrench) {
             Ok(true) => {}
             Err(WriteFault::Gone) => return Err(WriteFault::Gone),
             refused => {
@@ -163,10 +154,7 @@ impl Device for Phantom {
     }
 
     fn zero(&mut self, now_ns: u64) {
-        if self.lifecycle() != Lifecycle::Ready {
-            // Who says zero to a device that is not ready knows it: no need to be told once more.
-            self.last = None;
-        }
+        self.newest.zeroed(self.lifecycle());
         self.put(now_ns, Vec3::zeros());
     }
 
