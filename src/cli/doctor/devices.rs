@@ -4,14 +4,18 @@ use super::check::{Check, Root};
 use crate::device::attached::Kind;
 use crate::device::known::{Known, lookup};
 use crate::device::registry::Registry;
+use crate::device::wire::hid_haptic::{USAGE, USAGE_PAGE};
 use nix::unistd::{AccessFlags, Gid, Group, Uid, User, access};
 use std::os::unix::fs::MetadataExt as _;
 
 /// A hold shorter than this ends before a hand notices, s.
 const SHORT_HOLD: f64 = 0.05;
 
-/// How the description of a WoodenHaptics' reports begins: usage page 0xFFAB, usage 0x0200.
-const HAPTIC: [u8; 6] = [0x06, 0xab, 0xff, 0x0a, 0x00, 0x02];
+/// How the description of a WoodenHaptics' reports begins: a usage page of two bytes, and a usage of two (HID 1.11, 6.2.2.7 and 6.2.2.8).
+const HAPTIC: [u8; 6] = {
+    let ([p, page], [u, usage]) = (USAGE_PAGE.to_le_bytes(), USAGE.to_le_bytes());
+    [0x06, p, page, 0x0a, u, usage]
+};
 
 /// Installs the rules that docs/install.md installs.
 pub(super) const UDEV: &str = "sudo cp systemd/72-hapticd.rules /usr/lib/udev/rules.d/ && sudo udevadm control --reload && \
