@@ -184,7 +184,7 @@ pub(super) fn thin(
         Density::Points(n) => (on_faces.min(n as usize), 0.0),
         Density::Spacing(s) => (places.len(), s),
     };
-    let mut rounds = Rounds::new(&candidates, &visits, &places, &sites, goal);
+    let mut rounds = Rounds { visits: &visits, ..Rounds::new(&candidates, &places, &sites, goal) };
     let mut radius = extent(&places);
     let mut reach = f64::INFINITY;
     while rounds.accepted.len() < goal {
@@ -238,13 +238,7 @@ struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    fn new(
-        candidates: &'a [Candidate],
-        visits: &'a [u32],
-        places: &'a [Point],
-        sites: &'a [Site],
-        goal: usize,
-    ) -> Self {
+    fn new(candidates: &'a [Candidate], places: &'a [Point], sites: &'a [Site], goal: usize) -> Self {
         let n = candidates.len();
         let mut stops: Vec<usize> = Vec::new();
         // Spacing mode does not know its length beforehand: levels simply stop early.
@@ -264,7 +258,7 @@ impl<'a> Rounds<'a> {
         }));
         Self {
             candidates,
-            visits,
+            visits: &[],
             places,
             sites,
             members,
