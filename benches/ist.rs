@@ -2,17 +2,21 @@
 //!
 //! `cargo bench --bench ist [-- PNG]`. Two equal tori, linked and pressed a millimetre into each other, from a thousand to a
 //! million spheres; prints medians and minima beside a reference load (a fixed chain of dependent operations), fits
-//! the exponent of cost against spheres and draws both into a picture (`ist-cost.png` unless told otherwise).
+//! the exponent of cost against spheres and draws both into a picture (`ist-cost.png` unless told otherwise). Then what sixteen nodes or
+//! cells against the field cost, the step that a query consists of, with tree and field in the caches and not.
 
 mod common;
 
-use common::{draw, exponent, reference, timed, torus};
+use common::{draw, exponent, pose, reference, timed, torus};
 use hapticd::contact::ist::{IstParams, Solid, SphereTree, cell_for};
-use hapticd::contact::{ObjectShape, ToolShape};
+use hapticd::contact::{
+    Budget, Friction, Material, ObjectShape, Query, QueryState, Texture, ToolShape, query, simd_level,
+};
 use hapticd::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use hapticd::geometry::import::{Format, ImportOptions, import};
-use hapticd::geometry::{TriMesh, shapes};
+use hapticd::geometry::{Pose, TriMesh, Twist, shapes};
 use plotters::style::RGBColor;
+use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -79,6 +83,72 @@ fn row(name: &str, tree: &Arc<SphereTree>, object: &ObjectShape) -> (Cost, Cost)
     (touch, apart)
 }
 
+/// Bytes that are read between two queries, and where that leaves tree and field: a core's own caches, what cores share, neither.
+const SWEPT: [(usize, &str); 3] =
+    [(0, "as the last query left them"), (4 << 20, "out of the core's caches"), (256 << 20, "in memory")];
+/// Work units between which the cost of sixteen is taken.
+const OPENED: [u32; 2] = [2_000, 10_000];
+
+/// Sixteen nodes or cells against the field, ns: the difference between two budgets, so that what a query costs at all is left out.
+fn sixteen(tool: &ToolShape, object: &ObjectShape, swept: &[u64]) -> f64 {
+    let material = Material {
+        stiffness: 1000.0,
+        reference_area: 1e-4,
+        damping: 0.0,
+        friction: Friction::NONE,
+        texture: Texture::NONE,
+    };
+    let queries = if swept.len() > 1 << 20 { 40 } else { QUERIES };
+    let [few, many] = OPENED.map(|units| {
+        let mut costs: Vec<(f64, u32)> = (0..queries)
+            .map(|k| {
+                let tool_pose = pose(k, 0.0);
+                let q = Query {
+                    tool,
+                    tool_pose: &tool_pose,
+                    tool_twist: &Twist::ZERO,
+                    object,
+                    object_pose: &Pose::identity(),
+                    object_twist: &Twist::ZERO,
+                    material: &material,
+                };
+                let mut state = QueryState { touching: true, ..QueryState::default() };
+                black_box(swept.iter().fold(0u64, |sum, x| sum.wrapping_add(*x)));
+                let start = Instant::now();
+                let answer = query(black_box(&q), Budget { units, deadline: None }, &mut state);
+                (start.elapsed().as_secs_f64() * 1e9, answer.work)
+            })
+            .collect();
+        costs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let work = costs.iter().map(|c| f64::from(c.1)).sum::<f64>() / queries as f64;
+        (costs[queries / 2].0, work)
+    });
+    16.0 * (many.0 - few.0) / (many.1 - few.1).max(1.0)
+}
+
+/// The step that all of a query consists of, in small and large trees.
+fn batches() {
+    println!(
+        "\nsixteen nodes or cells against the field ({}), between budgets of {OPENED:?} units",
+        simd_level()
+    );
+    for spheres in [16_000, 250_000, 1_000_000] {
+        let (tree, object, ..) = bodies(&torus(), spheres);
+        let bytes = tree.memory_bytes() as f64 + object.field().bytes() as f64;
+        let tool = ToolShape::Spheres(tree);
+        for (swept, name) in SWEPT {
+            let swept = vec![1u64; swept / 8];
+            let before = reference();
+            let ns = sixteen(&tool, &object, &swept);
+            println!(
+                "  {spheres:>9} spheres, tree and field {:6.1} MB, {name}: {ns:6.1} ns; reference {before:.1}/{:.1} us",
+                bytes / 1e6,
+                reference()
+            );
+        }
+    }
+}
+
 fn main() {
     let file = std::env::args().skip(1).find(|a| a.ends_with(".png")).unwrap_or("ist-cost.png".to_owned());
     println!("query cost against spheres");
@@ -96,6 +166,8 @@ fn main() {
         Ok(()) => println!("drawn into {file}"),
         Err(e) => println!("{file}: {e}"),
     }
+
+    batches();
 
     println!("\nquery cost against triangles of the same shape, 100,000 spheres");
     let base = torus();

@@ -1,9 +1,12 @@
 //! Time of the whole tick: without contact, with 10,000 shell points in contact, with twenty objects touched at once,
-//! adopting a scene, and with a thousand objects out of reach; and what control law and guard cost in it.
+//! adopting a scene, and with a thousand objects out of reach; and what control law and guard cost in it, and by themselves.
 //!
 //! `cargo bench --bench tick`. Medians and p99 in us, beside what each should stay below on a 2-core machine of today,
 //! and a reference load (a fixed chain of dependent operations): where that one wavers, so does the machine. Nothing
 //! is asserted.
+
+#[path = "tick/command.rs"]
+mod command;
 
 use hapticd::contact::ist::{IstParams, Solid, SphereTree};
 use hapticd::contact::vps::{PointShell, ShellParams};
@@ -38,7 +41,7 @@ fn quantiles(mut ns: Vec<u64>) -> (f64, f64) {
 
 fn show(name: &str, target: &str, ns: Vec<u64>) {
     let (median, p99) = quantiles(ns);
-    println!("{name:<52} {median:>9.3} {p99:>9.3}   {target}");
+    println!("{name:<70} {median:>9.3} {p99:>9.3}   {target}");
 }
 
 fn ball(nodes: u32) -> ObjectShape {
@@ -259,7 +262,7 @@ fn in_contact(device: &str, law: Law, energy: EnergyGuard) -> Vec<u64> {
 fn main() {
     let (small, big) = (ball(33), ball(256));
     let tool = sphere();
-    println!("{:<52} {:>9} {:>9}   should stay below", "", "median us", "p99 us");
+    println!("{:<70} {:>9} {:>9}   should stay below", "", "median us", "p99 us");
     show("reference load (20,000 multiply-adds)", "", reference());
 
     let (mut handle, mut run) = servo(&tool, vec![object(1, &small, Vec3::new(1.0, 0.0, 0.0))]);
@@ -297,16 +300,14 @@ fn main() {
     }
 
     for device in ["ideal-6dof", "novint-falcon", "phantom-premium-1.5"] {
-        for (law, energy) in [
-            (Law::Direct, EnergyGuard::Off),
-            (Law::Direct, EnergyGuard::Observe),
-            (Law::Direct, EnergyGuard::Certified),
-            (Law::Dynamic, EnergyGuard::Off),
-            (Law::Dynamic, EnergyGuard::Certified),
-            (Law::Static, EnergyGuard::Off),
-        ] {
-            let name = format!("{device} in contact, {law:?}, energy {energy:?}");
-            show(&name, "2 us more than Direct, Off", in_contact(device, law, energy));
+        for law in [Law::Direct, Law::Dynamic, Law::Static] {
+            for energy in
+                [EnergyGuard::Off, EnergyGuard::Observe, EnergyGuard::Certified, EnergyGuard::Controller]
+            {
+                let name = format!("{device}, {law:?}, energy {energy:?}: law and guard alone");
+                show(&name, "2 us", command::alone(device, law, energy));
+                show("    and the whole tick in contact", "", in_contact(device, law, energy));
+            }
         }
     }
 

@@ -5,8 +5,16 @@
 
 #[path = "contact/bounce.rs"]
 mod bounce;
+#[path = "contact/brute.rs"]
+mod brute;
+#[path = "contact/continuity.rs"]
+mod continuity;
 #[path = "contact/cuts.rs"]
 mod cuts;
+#[path = "contact/dense.rs"]
+mod dense;
+#[path = "contact/density.rs"]
+mod density;
 #[path = "contact/facets.rs"]
 mod facets;
 #[path = "contact/impact.rs"]

@@ -2,10 +2,14 @@
 //!
 //! Uses the recorded paths and models beside the repository, where they exist.
 
+#[path = "evaluate/bounds.rs"]
+mod bounds;
 #[path = "evaluate/continuity.rs"]
 mod continuity;
 #[path = "evaluate/figures.rs"]
 mod figures;
+#[path = "evaluate/pin.rs"]
+mod pin;
 
 use clap::Parser;
 use hapticd::cli::evaluate::{Args, Pair, PosePath};

@@ -8,6 +8,8 @@ mod hostile;
 mod inspect;
 #[path = "import/models.rs"]
 mod models;
+#[path = "import/pictures.rs"]
+mod pictures;
 #[path = "import/round_trip.rs"]
 mod round_trip;
 

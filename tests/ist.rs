@@ -1,5 +1,10 @@
 //! Inner Sphere Trees against closed forms: boxes, balls, walls, pins; motions, swaps, budgets.
 
+#[path = "ist/convex.rs"]
+mod convex;
+#[path = "ist/exact.rs"]
+mod exact;
+
 use hapticd::contact::ist::lens::lens;
 use hapticd::contact::ist::{IstParams, Solid, SphereTree, cell_for};
 use hapticd::contact::{

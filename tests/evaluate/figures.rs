@@ -6,7 +6,7 @@ use std::f64::consts::PI;
 use std::path::{Path, PathBuf};
 
 /// The keys of the JSON object, exactly.
-const KEYS: [&str; 33] = [
+const KEYS: [&str; 34] = [
     "bounds_violated",
     "bounds_width_mean",
     "budget_force_err_mean",
@@ -18,6 +18,7 @@ const KEYS: [&str; 33] = [
     "distance_err_max",
     "distance_err_mean",
     "distance_err_p99",
+    "distance_exact",
     "elements",
     "force_angle_mean_deg",
     "force_angle_p99_deg",
@@ -138,6 +139,37 @@ fn figures_of_a_ball_on_a_slab_agree_with_the_closed_forms() {
     let peak = touched.iter().map(|(_, a)| *a).fold(0.0, f64::max);
     let expected = touched.iter().map(|(v, a)| (s * v - a).abs() / peak).sum::<f64>() / touched.len() as f64;
     assert!((number("force_err_mean") - expected).abs() < 0.02, "{} {expected}", number("force_err_mean"));
+}
+
+/// Cubes above a slab are told exactly by their triangles; the file's truth is made to differ from that in three of ten poses.
+#[test]
+fn distances_that_are_exact_are_counted() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    ball_on_slab(dir.path(), true);
+    // Sides of a power of two are exact in the file.
+    let cube = shapes::cuboid(Vec3::repeat(1.0 / 64.0));
+    std::fs::write(dir.path().join("cube.stl"), shapes::write_stl(&cube)).expect("writable");
+    let size = 0.027;
+    let mut text = format!(
+        "{{\"static\":{{\"model\":\"slab.stl\"}},\"moving\":{{\"model\":\"cube.stl\"}},\"bounding_size\":{size}}}\n"
+    );
+    // Off by this much of the size; half of a millionth is as good as exact.
+    let off = [0.0, 5e-7, 2e-6, 0.0, -5e-7, -2e-6, 0.0, 1e-3, 0.0, 0.0];
+    for (k, off) in off.into_iter().enumerate() {
+        let gap = 1e-4 * (k + 1) as f64;
+        let z = 1.0 / 128.0 + gap;
+        let d = gap + off * size;
+        text += &format!("{{\"p\":[0.001,0.002,{z}],\"q\":[1,0,0,0],\"d\":{d},\"v\":0}}\n");
+    }
+    // Poses that touch do not count.
+    text += "{\"p\":[0,0,0.005],\"q\":[1,0,0,0],\"d\":0,\"v\":1e-7}\n";
+    let file = dir.path().join("cube.jsonl");
+    std::fs::write(&file, text).expect("writable");
+    let mut args = args(vec![file], vec![dir.path().into()]);
+    args.method = Method::Ist;
+    let out = figures(&mut args, dir.path());
+    assert_eq!(out["distance_exact"].as_f64(), Some(0.7), "{out}");
+    assert!(out["distance_err_max"].as_f64().is_some_and(|e| (e - 1e-3).abs() < 1e-6), "{out}");
 }
 
 #[test]

@@ -5,15 +5,15 @@ use hapticd::geometry::shapes;
 use std::path::Path;
 use std::process::{Command, Output};
 
-fn inspect(dir: &Path, args: &[&str]) -> Output {
+pub fn inspect(dir: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_hapticd")).arg("inspect").args(args).current_dir(dir).output().unwrap()
 }
 
-fn out(o: &Output) -> String {
+pub fn out(o: &Output) -> String {
     String::from_utf8(o.stdout.clone()).unwrap()
 }
 
-fn err(o: &Output) -> String {
+pub fn err(o: &Output) -> String {
     String::from_utf8(o.stderr.clone()).unwrap()
 }
 

@@ -7,6 +7,8 @@ use serde::Serialize;
 
 /// Overlaps below this fraction of the smaller body do not enter the relative volume error.
 const SMALL_OVERLAP: f64 = 0.005;
+/// A distance off by no more than this fraction of the bounding size is exact.
+const EXACT: f64 = 1e-6;
 
 /// Figures of one path; `None` (null) where the method or the file does not give the quantity.
 #[derive(Clone, Debug, Serialize)]
@@ -41,6 +43,9 @@ pub struct Figures {
     pub distance_err_p99: Option<f64>,
     /// See `distance_err_mean`.
     pub distance_err_max: Option<f64>,
+    /// Fraction of the poses apart whose distance is exact to a millionth of the path's bounding size; an answer without a distance is
+    /// none that is.
+    pub distance_exact: Option<f64>,
     /// |volume - exact| as a fraction of the exact volume, where that exceeds 0.5 % of the smaller body.
     pub volume_err_mean: Option<f64>,
     /// See `volume_err_mean`.
@@ -162,6 +167,7 @@ pub fn figures(path: &PosePath, run: &Run<'_>) -> Figures {
         distance_err_mean: distance.mean(),
         distance_err_p99: distance.at(0.99),
         distance_err_max: distance.at(1.0),
+        distance_exact: exact(truths(), run.size),
         volume_err_mean: volume.mean(),
         volume_err_p99: volume.at(0.99),
         volume_err_max: volume.at(1.0),
@@ -181,6 +187,15 @@ pub fn figures(path: &PosePath, run: &Run<'_>) -> Figures {
         bounds_width_mean,
         complete: done as f64 / run.answers.len().max(1) as f64,
     }
+}
+
+/// Part of the poses apart whose distance is exact.
+fn exact<'a>(pairs: impl Iterator<Item = (&'a Truth, &'a Contact)>, size: f64) -> Option<f64> {
+    mean(pairs.filter_map(|(t, a)| {
+        let exact = t.distance.filter(|d| *d > 0.0)?;
+        let told = a.distance.is_some_and(|d| (d - exact).abs() <= EXACT * size);
+        Some(f64::from(u8::from(told)))
+    }))
 }
 
 /// Vectors against exact gradients.
@@ -311,6 +326,23 @@ mod tests {
         assert!((err.at(1.0).expect("given") - 2f64.sqrt() / 4.0).abs() < 1e-15);
         assert!((err.mean().expect("given") - (1.0 + 2f64.sqrt()) / 12.0).abs() < 1e-15);
         assert!(apart([x].into_iter(), [].into_iter()).mean().is_none());
+    }
+
+    #[test]
+    fn distances_are_exact_to_a_millionth_of_the_size() {
+        // Of a body of 2 m: 1.9 um are exact, 2.1 um are not, on either side. Touching poses and unknown truths do not count, a
+        // distance that is not told does.
+        let told =
+            [Some(0.5), Some(0.5 + 1.9e-6), Some(0.5 - 1.9e-6), Some(0.5 + 2.1e-6), Some(0.5 - 2.1e-6), None];
+        let answers = told.map(Contact::none);
+        let apart = Truth { distance: Some(0.5), ..Truth::default() };
+        let touching = Truth { distance: Some(0.0), ..Truth::default() };
+        let pairs = answers.iter().map(|a| (&apart, a));
+        assert_eq!(exact(pairs.clone(), 2.0), Some(0.5));
+        let unknown = Truth::default();
+        let more = pairs.chain([(&touching, &answers[3]), (&unknown, &answers[3])]);
+        assert_eq!(exact(more, 2.0), Some(0.5));
+        assert_eq!(exact([(&touching, &answers[0])].into_iter(), 2.0), None);
     }
 
     #[test]

@@ -1,0 +1,136 @@
+//! Steps of a micrometre where the force has a closed form: across cells of the field, and from level to level of the shell.
+
+use super::*;
+
+/// Radius of [`round`], m.
+const OBJECT: f64 = 0.03;
+
+/// Force on a ball of radius r whose centre lies d from that of a ball of radius R, over the pressure gradient: the integral of the
+/// direction outwards over the overlap. In shells about the object's centre, of radius s, the tool holds what is nearer to its own
+/// direction than the angle of cosine (s^2 + d^2 - r^2) / (2 s d).
+fn push(r: f64, d: f64) -> f64 {
+    let a = d * d - r * r;
+    let sum =
+        |s: f64| s.powi(3) / 3.0 - (s.powi(5) / 5.0 + 2.0 * a * s.powi(3) / 3.0 + a * a * s) / (4.0 * d * d);
+    PI * (sum(OBJECT) - sum(d - r))
+}
+
+#[test]
+fn the_closed_form_is_the_sum_over_the_overlap() {
+    // Against slices across the line of the centres, each a disc of the object's or the tool's, cut into rings.
+    let (r, d) = (0.01, 0.036);
+    let (mut total, n) = (0.0, 800);
+    for i in 0..n {
+        let z = d - r + (OBJECT - d + r) * (f64::from(i) + 0.5) / f64::from(n);
+        let edge = (OBJECT * OBJECT - z * z).min(r * r - (z - d) * (z - d)).max(0.0).sqrt();
+        for j in 0..n {
+            let rho = edge * (f64::from(j) + 0.5) / f64::from(n);
+            total += 2.0 * PI * rho * (edge / f64::from(n)) * z / z.hypot(rho);
+        }
+    }
+    total *= (OBJECT - d + r) / f64::from(n);
+    close("closed form", push(r, d), total, 1e-5);
+}
+
+/// How far the steps of the force go off those of the closed form: the largest, N.
+fn worst(tool: &ToolShape, object: &ObjectShape, r: f64, path: &dyn Fn(usize) -> Pose, steps: usize) -> f64 {
+    let mut last: Option<(Vec3, Vec3)> = None;
+    let mut worst = 0.0f64;
+    for k in 0..steps {
+        let pose = path(k);
+        let c = ask(tool, &pose, object);
+        let x = pose.translation.vector;
+        let exact =
+            if x.norm() < OBJECT + r { x.normalize() * PRESSURE * push(r, x.norm()) } else { Vec3::zeros() };
+        if let Some((force, before)) = last {
+            worst = worst.max(((c.wrench.force - force) - (exact - before)).norm());
+        }
+        last = Some((c.wrench.force, exact));
+    }
+    worst
+}
+
+/// A ball slides over a ball at the same depth, across hundreds of cells: its force turns with it, and does not leap.
+#[test]
+fn a_ball_slides_over_the_cells_of_a_ball_without_a_leap() {
+    let (r, object) = (0.01, round());
+    for points in [5000, 40_000] {
+        let tool = shell(&shapes::icosphere(r, 6), points);
+        let d = OBJECT + r - 1.5e-3;
+        let path = |k: usize| {
+            let a = 1e-6 * k as f64 / d;
+            turned(
+                Vec3::new(0.3, 1.0, 0.2),
+                0.4 + a,
+                d * (0.6 + a).cos(),
+                d * (0.6 + a).sin() * 0.8,
+                d * (0.6 + a).sin() * 0.6,
+            )
+        };
+        let peak = PRESSURE * push(r, d);
+        // A micrometre deeper changes it by so much.
+        let slope = PRESSURE * (push(r, d - 1e-6) - push(r, d));
+        let off = worst(&tool, &object, r, &path, 4000);
+        println!(
+            "{points} points: steps off by {off:.2e} N; peak {peak:.3} N, a micrometre deeper {slope:.2e} N"
+        );
+        assert!(off <= 0.05 * slope, "{points}: {off} {slope}");
+        // And into it, from the first touch on.
+        let path = |k: usize| {
+            let d = OBJECT + r + 1e-4 - 1e-6 * k as f64;
+            turned(Vec3::new(0.3, 1.0, 0.2), 0.4 + 1e-5 * k as f64, 0.48 * d, 0.64 * d, 0.6 * d)
+        };
+        let off = worst(&tool, &object, r, &path, 2100);
+        println!("{points} points: coming nearer steps are off by {off:.2e} N");
+        assert!(off <= 0.2 * slope, "{points}: {off} {slope}");
+    }
+}
+
+/// What is left of the step least like its neighbours when it is cut down to a tenth of a nanometre: a leap, where there is one, N; and the
+/// largest force on the way.
+fn leap(
+    tool: &ToolShape,
+    object: &ObjectShape,
+    units: u32,
+    path: &dyn Fn(f64) -> Pose,
+    steps: u32,
+) -> (f64, f64) {
+    let budget = Budget { units, deadline: None };
+    let force = |s: f64| {
+        ask_with(tool, &path(s), &Twist::ZERO, object, &Pose::identity(), &MATERIAL, budget).wrench.force
+    };
+    let forces: Vec<Vec3> = (0..=steps).map(|k| force(f64::from(k))).collect();
+    // Steps that are unlike those beside them.
+    let step: Vec<Vec3> = forces.windows(2).map(|w| w[1] - w[0]).collect();
+    let mut unlike: Vec<(f64, u32)> =
+        step.windows(3).zip(1..).map(|(w, k)| ((w[1] - w[0]).norm() + (w[1] - w[2]).norm(), k)).collect();
+    unlike.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut left = 0.0f64;
+    for (_, k) in unlike.into_iter().take(6) {
+        let (mut from, mut to) = (f64::from(k), f64::from(k + 1));
+        while to - from > 1e-4 {
+            let middle = 0.5 * (from + to);
+            let [a, m, b] = [from, middle, to].map(force);
+            if (m - a).norm() > (b - m).norm() { to = middle } else { from = middle }
+        }
+        left = left.max((force(to) - force(from)).norm());
+    }
+    (left, forces.iter().map(Vec3::norm).fold(0.0, f64::max))
+}
+
+/// From apart to two millimetres deep, with budgets that are spent on ever coarser levels of the shell as more of it may touch.
+#[test]
+fn levels_of_a_shell_come_and_go_without_a_leap() {
+    let (r, object) = (0.01, round());
+    let tool = shell(&shapes::icosphere(r, 6), 40_000);
+    let path = |s: f64| {
+        let d = OBJECT + r + 1e-4 - 1e-6 * s;
+        turned(Vec3::new(0.3, 1.0, 0.2), 0.4 + 1e-5 * s, 0.48 * d, 0.64 * d, 0.6 * d)
+    };
+    for units in [3000, 9000] {
+        let (left, peak) = leap(&tool, &object, units, &path, 2100);
+        println!("{units} units: largest step within 0.1 nm {left:.2e} N; peak {peak:.3} N");
+        // Single precision adds up to some millionths.
+        assert!(left <= 5e-5 * peak, "{units}: {left} of {peak}");
+    }
+}
