@@ -518,3 +518,47 @@ fn the_grid_is_as_fine_as_the_spheres_ask() {
         assert!(tree.memory_bytes() as f64 <= 112.0 * tree.spheres as f64, "{}", tree.memory_bytes());
     }
 }
+
+/// Bodies near, at, and beyond touch: the units are a plan that is kept to a factor of two (on flat faces whole levels have the same
+/// stake, and open together or not at all); the search for the distance never spends more than its share.
+#[test]
+fn a_budget_is_kept_in_every_state() {
+    let plate = shapes::cuboid(Vec3::new(0.04, 0.04, 0.003));
+    let torus = shapes::torus(0.02, 0.008, 48, 24);
+    let pairs = [
+        (tool(&plate, 8000), solid(&plate, 0.0005), 0.003),
+        (tool(&torus, 20_000), solid(&torus, 0.0005), 0.016),
+        (tool(&shapes::icosphere(0.02, 3), 3000), solid(&shapes::cuboid(Vec3::repeat(0.04)), 0.001), 0.04),
+    ];
+    // What the parts look at together before they ask again: sixteen nodes, and the boxes among them.
+    let batch = 128.0;
+    let mut worst: f64 = 0.0;
+    for (tool, object, touch) in &pairs {
+        for gap in [3e-3, 3e-4, 3e-5, -3e-5, -3e-4, -3e-3] {
+            for turn in [0.0, 0.1] {
+                let pose = turned(1e-3, 2e-3, touch + gap, Vec3::x() * turn);
+                for units in [10_000, 3000, 1000, 500, 200, 64] {
+                    // With what the tick before left behind, and without.
+                    let mut state = QueryState::default();
+                    for _ in 0..2 {
+                        let q = Query {
+                            tool,
+                            tool_pose: &pose,
+                            tool_twist: &Twist::ZERO,
+                            object,
+                            object_pose: &Pose::identity(),
+                            object_twist: &Twist::ZERO,
+                            material: &MATERIAL,
+                        };
+                        let c = contact::query(&q, Budget { units, deadline: None }, &mut state);
+                        let over = (f64::from(c.work) - batch) / f64::from(units);
+                        assert!(over <= 2.0, "{gap} m, {turn} rad: {} of {units} units", c.work);
+                        worst = worst.max(over);
+                        assert!(c.distance.is_none_or(f64::is_finite), "{c:?}");
+                    }
+                }
+            }
+        }
+    }
+    println!("{worst:.3} of the budget at most, but for a batch");
+}

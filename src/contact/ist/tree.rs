@@ -1,6 +1,6 @@
 //! The four-ary hierarchy over the inner spheres and the cells that they stand for.
 //!
-//! Nodes are structure-of-arrays over their four children, one 128-byte record a node, so that the sixteen children
+//! Nodes are structure-of-arrays over their four children, one record of three cache lines a node, so that the sixteen children
 //! of four nodes are one test. The balls are wrapped: each holds every cell below it, not the balls of the level
 //! between (Weller & Zachmann 2009, section 3.2). Balls lie about the centroid of what is solid in them; beside the
 //! ball each child has the box of its cells. The hierarchy ends in groups of a few dozen cells, contiguous in memory,

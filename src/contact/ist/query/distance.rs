@@ -35,7 +35,7 @@ pub(super) struct Apart {
     pub(super) least: f64,
     /// The bodies are at most this far apart.
     pub(super) most: f64,
-    /// Nodes and cells looked at, and pairs of triangles.
+    /// Nodes and cells looked at, and what the searches for closest points count.
     pub(super) work: u32,
     /// The time was over before the end.
     pub(super) late: bool,
@@ -43,6 +43,8 @@ pub(super) struct Apart {
     pub(super) complete: bool,
     /// The surfaces cross, or a point of the one was found inside the other.
     pub(super) overlap: bool,
+    /// 1, falling to 0 as the last part of the units goes: an answer that depends on `complete` would leap.
+    pub(super) sure: f64,
 }
 
 impl Apart {
@@ -55,6 +57,43 @@ impl Apart {
 
 /// Part of a budget that may go into finding out how far apart the bodies are.
 pub(super) const SHARE: u32 = 4;
+/// Of that, what is left when [`Apart::sure`] begins to fall.
+const LAST: f64 = 0.25;
+/// What a search for the closest point of a surface counts: the time of so many nodes or cells, about.
+const SEARCH_WORK: u32 = 16;
+
+/// What is left of the budget.
+struct Purse<'a> {
+    work: u32,
+    units: u32,
+    deadline: Option<&'a dyn Deadline>,
+    /// The time was over before the end.
+    late: bool,
+    /// A search was not made.
+    short: bool,
+}
+
+impl Purse<'_> {
+    /// False when so many searches go beyond units or time; notes that something was left out.
+    fn pay(&mut self, searches: u32) -> bool {
+        let cost = searches * SEARCH_WORK;
+        self.late |= self.deadline.is_some_and(Deadline::passed);
+        if self.late || self.work.saturating_add(cost) > self.units {
+            self.short = true;
+            return false;
+        }
+        self.work += cost;
+        true
+    }
+
+    fn sure(&self) -> f64 {
+        if self.late || self.short {
+            return 0.0;
+        }
+        let left = f64::from(self.units.saturating_sub(self.work)) / f64::from(self.units.max(1));
+        if self.units == u32::MAX { 1.0 } else { (left / LAST).min(1.0) }
+    }
+}
 
 /// Closest points found so far, in the object's frame.
 #[derive(Clone, Copy)]
@@ -74,7 +113,7 @@ struct Place {
     at: [f32; 3],
 }
 
-/// `units` limits the nodes and cells looked at, `deadline` the time: past it only what is known is refined. Real-time safe.
+/// `units` limits the work, `deadline` the time: with either of them over, what is known so far is the answer. Real-time safe.
 pub(super) fn query(
     tree: &SphereTree,
     solid: &Solid,
@@ -86,7 +125,7 @@ pub(super) fn query(
     let surfaces = Surfaces { tree, solid, relative };
     let mut best =
         Pair { distance: f64::INFINITY, tool: Point::origin(), triangles: [u32::MAX; 2], overlap: false };
-    let mut work = 0;
+    let mut purse = Purse { work: 0, units, deadline, late: false, short: false };
     let (mut settled, mut overlap) = (true, false);
     if state.closest.iter().all(|t| *t > 0)
         && let Some(seed) = surfaces.exact(state.closest.map(|t| t - 1))
@@ -99,16 +138,17 @@ pub(super) fn query(
     let near = dispatch!(simd, search(
         tree: &SphereTree, frame: &Frame<'_>, known: f32, units: u32, deadline: Option<&dyn Deadline>
     ) -> Near);
-    work += near.work;
+    (purse.work, purse.late) = (near.work, near.late);
     if near.inside {
         return Apart {
             distance: 0.0,
             least: f64::NEG_INFINITY,
             most: f64::INFINITY,
-            work,
+            work: near.work,
             late: near.late,
             complete: true,
             overlap: true,
+            sure: 1.0,
         };
     }
     // Estimates within so much of the smallest may be the smallest; places so near each other lead to the same pair.
@@ -136,7 +176,7 @@ pub(super) fn query(
             continue;
         }
         first_try = false;
-        if let Some(found) = surfaces.from(&at, best.triangles, &mut work) {
+        if let Some(found) = surfaces.from(&at, best.triangles, &mut purse) {
             overlap |= found.overlap;
             if found.distance < best.distance {
                 best = found;
@@ -145,21 +185,24 @@ pub(super) fn query(
         }
     }
     if !settled {
-        best = surfaces.settle(best, &mut work);
+        best = surfaces.settle(best, &mut purse);
         overlap |= best.overlap;
     }
     state.closest = best.triangles.map(|t| t.wrapping_add(1));
     // A little more than was found, for what rounding can do.
     let most = (best.distance * (1.0 + 1e-8) + 1e-9 * tree.ball_radius).min(f64::from(near.most));
-    let distance = if best.distance.is_finite() { best.distance } else { f64::from(near.smallest).max(0.0) };
+    // Without a pair of points the cells say it, or the least that the search came by.
+    let guess = f64::from(near.smallest).max(0.0).min(most);
+    let distance = if best.distance.is_finite() { best.distance } else { guess };
     Apart {
         distance: if overlap { 0.0 } else { distance },
         least: f64::from(near.least).min(most),
         most,
-        work,
-        late: near.late,
-        complete: !near.cut,
+        work: purse.work,
+        late: purse.late,
+        complete: !near.cut && !purse.short,
         overlap,
+        sure: if near.cut { 0.0 } else { purse.sure() },
     }
 }
 
@@ -186,14 +229,16 @@ impl Surfaces<'_> {
     }
 
     /// Starts at a place in the object's frame, with triangles that may be near. `None` where it only leads to these.
-    fn from(&self, place: &Point, known: [u32; 2], work: &mut u32) -> Option<Pair> {
+    fn from(&self, place: &Point, known: [u32; 2], purse: &mut Purse<'_>) -> Option<Pair> {
+        if !purse.pay(2) {
+            return None;
+        }
         let b = self.solid.bvh.closest_from(place, known[1]);
         let a = self.tree.bvh.closest_from(&self.relative.inverse_transform_point(&b.point), known[0]);
-        *work += 2;
         if !(a.found() && b.found()) || [a.triangle, b.triangle] == known {
             return None;
         }
-        self.exact([a.triangle, b.triangle]).map(|p| self.settle(p, work))
+        self.exact([a.triangle, b.triangle]).map(|p| self.settle(p, purse))
     }
 
     /// True when the closest points of a pair, the object's being `other`, lie behind each other's triangles, and one of them
@@ -210,10 +255,12 @@ impl Surfaces<'_> {
 
     /// Back and forth until nothing comes closer. Of points that several triangles share any one is found, so a pair that
     /// comes no closer is asked as well as one that stays the same.
-    fn settle(&self, start: Pair, work: &mut u32) -> Pair {
+    fn settle(&self, start: Pair, purse: &mut Purse<'_>) -> Pair {
         let mut best = start;
         for round in 1..=ROUNDS {
-            *work += 3;
+            if !purse.pay(2) {
+                break;
+            }
             let b = self.solid.bvh.closest_from(&best.tool, best.triangles[1]);
             let a = self
                 .tree
@@ -347,7 +394,7 @@ fn search<S: Simd>(
                     stack[top & (STACK - 1)] = (node, bound);
                     top += 1;
                 }
-                Child::Group(first, cells) => {
+                Child::Group(first, cells) if near.work.saturating_add(cells) <= units => {
                     near.work += cells;
                     group(simd, tree, frame, (first, cells), &mut near, &mut reached);
                 }

@@ -143,8 +143,9 @@ pub(crate) fn query(
         contact.volume = Some(0.0);
         contact.distance = Some(seen.distance);
         contact.depth_bounds = seen.bounds();
-        // What the field shows of a touch that is none fades with the distance, so that forces stay continuous.
-        respond::fade(&mut contact, tree, seen.distance, FADE * f64::from(frame.cell));
+        // What the field shows of a touch that is none fades with the distance, so that forces stay continuous; less and less
+        // as the budget leaves the distance in doubt, since without it what is felt counts as a touch.
+        respond::fade(&mut contact, tree, seen.distance * seen.sure, FADE * f64::from(frame.cell));
     }
     state.touching = touching;
     contact
@@ -205,7 +206,7 @@ fn open<S: Simd>(
         steps += 1;
         if steps.is_multiple_of(STEPS_A_LOOK) && !found.deadline_hit && deadline.is_some_and(Deadline::passed)
         {
-            // What waits is still looked at, but nothing more is opened.
+            // What waits is still looked at, but nothing more is opened, nor are bounds of its boxes sought.
             found.deadline_hit = true;
             limit = f32::INFINITY;
         }
@@ -262,7 +263,16 @@ fn open<S: Simd>(
             let whole = (depth - error).at_most(r, zero, k.at(&columns.volume) * k.at(&fresh));
             sums_of(simd, &mut found.sums, whole);
         }
-        let closed = there & !decided & !opened;
+        let mut closed = there & !decided & !opened;
+        if found.deadline_hit && closed != 0 {
+            let mut most = [0.0; LANES];
+            for lane in (0..LANES).filter(|lane| closed >> lane & 1 != 0) {
+                most[lane] = fresh[lane] * columns.volume[lane];
+            }
+            found.sums.add(simd, UPPER, k.at(&most));
+            found.sums.block(simd);
+            closed = 0;
+        }
 
         let volume = k.at(&columns.volume);
         let deep_enough = volume * weight * alone;
@@ -306,7 +316,7 @@ fn open<S: Simd>(
                     half,
                     weight: if cut { below[lane] } else { 0.0 },
                     shut: if felt >> lane & 1 != 0 { shut[lane] } else { 0.0 },
-                    fresh: if certain || (is_open && !cut) { 0.0 } else { 1.0 },
+                    fresh: if certain || found.deadline_hit || (is_open && !cut) { 0.0 } else { 1.0 },
                     finer: if cut { finer[lane] } else { 0.0 },
                 });
             }
