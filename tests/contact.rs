@@ -34,7 +34,7 @@ mod proxy;
 #[path = "contact/roles.rs"]
 mod roles;
 
-use hapticd::contact::vps::{Density, OrientedPoint, PointShell, ShellError, ShellParams};
+use hapticd::contact::vps::{Density, ForceLaw, Normals, OrientedPoint, PointShell, ShellError, ShellParams};
 use hapticd::contact::{
     Budget, Contact, Deadline, Friction, MAX_POINTS, Material, ObjectShape, Query, QueryState, SimdLevel,
     Texture, ToolShape, felt_stiffness_cap, force_simd, query,
@@ -550,7 +550,8 @@ fn what_the_tree_leaves_out_cannot_touch() {
             let place = (Vec3::new(r(4), r(5), r(6)) - Vec3::repeat(0.5)) * 2.0 * reach;
             let pose = turned(axis, 6.0 * r(7), place.x, place.y, place.z);
             let c = ask(&tool, &pose, &object);
-            let (mut normals, mut along) = (Vector6::zeros(), Vector6::zeros());
+            let (mut normals, mut plain, mut smooth) = (Vector6::zeros(), Vector6::zeros(), Vector6::zeros());
+            let mut area = 0.0;
             let (mut deepest, mut pressed, mut inside, mut nearest) =
                 (f64::NEG_INFINITY, 0, true, f64::INFINITY);
             for i in 0..points.len {
@@ -564,12 +565,21 @@ fn what_the_tree_leaves_out_cannot_touch() {
                 let normal =
                     pose.rotation * Vec3::new(points.nx[i].into(), points.ny[i].into(), points.nz[i].into());
                 let size = PRESSURE * f64::from(points.area[i]) * depth.max(0.0);
-                for (sum, f) in [(&mut normals, normal * size), (&mut along, g * normal.dot(&g) * size)] {
+                area += if depth > 0.0 { f64::from(points.area[i]) } else { 0.0 };
+                // Of a few points the gradient is that of depths about them, at the corners of a tetrahedron.
+                let about = [[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]];
+                let depths =
+                    about.map(|s| Vec3::from(s) * field.depth(&(p + Vec3::from(s) * 0.5 * field.cell)));
+                let even = depths.iter().sum::<Vec3>() * (0.5 / field.cell);
+                let pushes = [normal * size, g * normal.dot(&g) * size, even * normal.dot(&even) * size];
+                for (sum, f) in [&mut normals, &mut plain, &mut smooth].into_iter().zip(pushes) {
                     let torque = (p.coords - pose.translation.vector).cross(&f);
                     *sum += Vector6::new(f.x, f.y, f.z, torque.x, torque.y, torque.z);
                 }
             }
             assert!(c.complete);
+            let count = area * 12_000.0 / points.total_area;
+            let along = plain + (smooth - plain) * (1.0 - ((count - 60.0) / 60.0).clamp(0.0, 1.0));
             // Of a sparse contact the answer lies between the two sums, with one part for force and torque.
             let (off, got) = (along - normals, wrench(&c) - normals);
             let part = if off.norm() > 1e-9 { got.dot(&off) / off.norm_squared() } else { 0.0 };
@@ -959,5 +969,86 @@ fn capped_contacts_stay_stable_without_a_hand_from_1_to_100_square_centimetres()
         }
         println!("{name}: peak speed {early:.3} m/s, after 3 s {late:.2e} m/s");
         assert!(late < 0.02 * early, "{name} does not settle: {early} {late}");
+    }
+}
+
+/// Sums and forces of a few points, along whose depth gradients the force goes, over borders between the object's cells: the
+/// gradient of the interpolation leaps there by a cell over the radius, and beside an edge by as much as the edge turns.
+#[test]
+fn a_few_points_feel_no_borders_of_the_cells() {
+    let ball = Field::from_fn(Point::new(-0.04, -0.04, -0.04), 0.004, [21; 3], |p| 0.03 - p.coords.norm());
+    // Exact depth of a quarter space x < 0, z < 0: its edge lies along y.
+    let edge = Field::from_fn(Point::new(-0.0405, -0.0405, -0.0405), 0.001, [80; 3], |p| {
+        let out = Vec3::new(p.x.max(0.0), 0.0, p.z.max(0.0)).norm();
+        if out > 0.0 { -out } else { -p.x.max(p.z) }
+    });
+    // The ball over borders of its cells, half a millimetre deep; over the edge, a third of a cell deep.
+    let over_ball = |s: f64| {
+        let z = (0.0355f64.powi(2) - 0.002f64.powi(2) - s * s).sqrt();
+        turned(Vec3::y(), 0.3, s, 0.002, z)
+    };
+    let over_edge = |s: f64| turned(Vec3::y(), 0.3, s - 0.003, 0.002, 0.00567);
+    type Slide<'a> = &'a dyn Fn(f64) -> Pose;
+    let cases: [(&str, Field, Slide<'_>); 2] = [("ball", ball, &over_ball), ("edge", edge, &over_edge)];
+    for (name, field, pose) in cases {
+        let object = ObjectShape::Field(Arc::new(field));
+        for (points, units) in [(200, 0), (3000, 0), (30_000, 1500)] {
+            for law in [ForceLaw::Pressure(Normals::Shell), ForceLaw::Pressure(Normals::Field)] {
+                let built = PointShell::build(&shapes::icosphere(0.006, 4), ShellParams::points(points));
+                let tool = ToolShape::Shell(Arc::new(built.expect("a proper mesh").with_law(law)));
+                let budget = Budget { units, deadline: None };
+                let (mut last, mut most, mut peak): (Option<Vec3>, f64, f64) = (None, 0.0, 0.0);
+                for k in 0..2500 {
+                    let pose = pose(1e-3 + f64::from(k) * 1e-6);
+                    let c =
+                        ask_with(&tool, &pose, &Twist::ZERO, &object, &Pose::identity(), &MATERIAL, budget);
+                    let force = c.wrench.force;
+                    peak = peak.max(force.norm());
+                    if let Some(last) = last.replace(force) {
+                        most = most.max((force - last).norm());
+                    }
+                }
+                println!(
+                    "{name}, {points} points, {units} units, {law:?}: {peak:.3} N, {:.3} %",
+                    100.0 * most / peak
+                );
+                assert!(peak > 0.01, "{name} {points}: {peak} N");
+                // A micrometre changes what presses, and turns a gradient that turns within a cell, by less than this.
+                assert!(
+                    most < 0.01 * peak,
+                    "{name}, {points} points, {law:?}: leaps by {:.2} %",
+                    100.0 * most / peak
+                );
+            }
+        }
+    }
+}
+
+/// Points of all faces that meet at a corner or edge of a tool lie at one place: the one that pushes is listed, as deep as the deepest.
+#[test]
+fn what_presses_at_an_edge_is_listed() {
+    let floor = floor();
+    for points in [300, 3000, 30_000] {
+        let tool = shell(&shapes::cuboid(Vec3::new(0.04, 0.03, 0.01)), points);
+        for k in 0..60 {
+            let tilt = Vec3::new(random(k, 1) - 0.5, random(k, 2) - 0.5, 0.0).normalize();
+            let pose = turned(tilt, 1e-3 + 0.5 * random(k, 3), 0.0, 0.0, 0.0);
+            // The lowest corner lies a tenth of a millimetre deep.
+            let low = [-1.0, 1.0]
+                .iter()
+                .flat_map(|x| [-1.0, 1.0].iter().flat_map(move |y| [-1.0, 1.0].map(|z| (*x, *y, z))));
+            let low = low
+                .map(|(x, y, z)| (pose * Point::new(0.02 * x, 0.015 * y, 0.005 * z)).z)
+                .fold(f64::INFINITY, f64::min);
+            let c = ask(&tool, &turned(tilt, 1e-3 + 0.5 * random(k, 3), 0.0, 0.0, -low - 1e-4), &floor);
+            assert!(c.touching && c.n_points > 0, "{points} {k}: {c:?}");
+            assert!(
+                (c.points[0].depth - c.depth).abs() < 1e-6,
+                "{points} {k}: {} of {}",
+                c.points[0].depth,
+                c.depth
+            );
+            assert!((c.depth - 1e-4).abs() < 2e-6, "{points} {k}: {}", c.depth);
+        }
     }
 }

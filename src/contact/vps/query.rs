@@ -47,9 +47,9 @@ use crate::geometry::simd::{LANES, SimdLevel, level};
 use crate::geometry::{Point, Pose, Vec3, Wrench};
 use again::revisit;
 use ball::Place;
-use kernel::{ALONG, AREA, Job, STIFFNESS, STILL, Sums};
+use kernel::{ALONG, AREA, Job, LACK, SOFT_AREA, STIFFNESS, STILL, Sums};
 use source::{Graded, Source};
-use sparse::{Enough, Sampling, settled};
+use sparse::{ENTERED, Enough, Sampling, few, settled};
 use sweep::{Sweep, count, sweep};
 use walk::{Plan, plan, walk};
 use weights::Weights;
@@ -86,7 +86,7 @@ pub(crate) fn query(
         return Contact { depth_bounds: Some(gap.bounds()), work: 1, need: 1, ..Contact::none(None) };
     }
     let key = [shell.stamp.number(), field.stamp.number()];
-    let ask = Ask { q, shell, field, simd: level(), job: job(q, place), relative, key, error, gap };
+    let ask = Ask { q, shell, field, simd: level(), job: job(q, shell, place), relative, key, error, gap };
     let units = if budget.units == 0 { usize::MAX } else { budget.units as usize };
     if let ForceLaw::Classic { value, shared } = shell.law {
         return ask.classic(value, shared, units, &budget);
@@ -152,9 +152,10 @@ struct Ask<'a> {
 impl Ask<'_> {
     /// From when on the parts along the depth gradient do not matter, if `points` stand for the whole tool.
     fn enough(&self, points: f64) -> Enough {
+        let enough = Enough::of(cell(self.shell, points));
         match self.shell.law {
-            ForceLaw::Pressure(Normals::Field) => Enough::NEVER,
-            _ => Enough::of(cell(self.shell, points)),
+            ForceLaw::Pressure(Normals::Field) => Enough::never(enough.few),
+            _ => enough,
         }
     }
 
@@ -237,8 +238,8 @@ impl Ask<'_> {
             t: weights.t as f32,
             partial: weights.partial,
         };
-        // What the points of a level granted in part stand for is known at the end only.
-        let mut sums = Sums::new(Enough::NEVER);
+        // What the points of a level granted in part stand for is known at the end only; hardly ever half of what they seem to.
+        let mut sums = Sums::new(Enough::never(2.0 * Enough::of(cell(shell, plan.granted)).few));
         let end = weights.last_block();
         let walked = walk(self.simd, &self.job, &from, end, units as usize, passed, &mut sums);
         // Points that were visited or cannot matter.
@@ -299,14 +300,16 @@ impl Bounds {
     }
 }
 
-fn job<'a>(q: &Query<'_>, place: Place<'a>) -> Job<'a> {
+fn job<'a>(q: &Query<'_>, shell: &PointShell, place: Place<'a>) -> Job<'a> {
     let (twist, back) = (q.relative_twist(), q.tool_pose.rotation.inverse());
     let f = |v: f64| v as f32;
     let (pressure, damping) = per_area(q.material);
+    let entered = pressure * ENTERED * cell(shell, shell.len as f64).sqrt();
     Job {
         place,
         pressure: f(pressure),
         damping: f(damping),
+        whole: if entered > 0.0 { f(1.0 / entered) } else { 0.0 },
         linear: (back * twist.linear).map(f).into(),
         angular: (back * twist.angular).map(f).into(),
         rubs: q.material.friction.rubs(),
@@ -363,10 +366,12 @@ fn respond(
     let rotation = &q.tool_pose.rotation;
     let wrench = |i: usize| Wrench { force: triple(i), torque: triple(i + 3) };
     let cell = cell(shell, points);
-    let sampling = Sampling { points: total(AREA) / cell, depth: contact.depth / cell.sqrt() };
+    let sampling = Sampling { points: total(SOFT_AREA) / cell, depth: contact.depth / cell.sqrt() };
+    let few = few(total(AREA) / cell);
+    let along = wrench(ALONG) + wrench(LACK).scaled(few);
     let (settled, along) = match shell.law {
-        ForceLaw::Pressure(Normals::Field) => (wrench(ALONG), 1.0),
-        _ => settled(&wrench(0), &wrench(ALONG), total(ALONG + 6), &sampling),
+        ForceLaw::Pressure(Normals::Field) => (along, 1.0),
+        _ => settled(&wrench(0), &along, total(ALONG + 6) + few * total(LACK + 6), &sampling),
     };
     contact.wrench = Wrench { force: rotation * settled.force, torque: rotation * settled.torque };
 

@@ -47,7 +47,7 @@ pub(super) fn revisit(
         tour.visit();
     }
     let visited = tour.visited;
-    finish_sorted(simd, from, sums);
+    finish_sorted(simd, job, from, sums);
     Sweep { visited, late, unsure: false }
 }
 

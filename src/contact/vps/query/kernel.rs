@@ -1,9 +1,13 @@
 //! The inner loop: sixteen shell points at a time against the field, summed to wrench and stiffness.
 
+mod few;
+mod sums;
+
+use super::LEAST_PUSH;
 use super::ball::{AHEAD, Place, SPOTS, Spots, combine};
 use super::source::{Graded, Source};
 use super::sparse::Enough;
-use crate::contact::patch::{Gather, Pressing, TOGETHER};
+use crate::contact::patch::{Gather, TOGETHER};
 use crate::contact::vps::PATCHES;
 use crate::contact::vps::sorted::Sorted;
 use crate::geometry::field::block::{Cells, Spot};
@@ -13,13 +17,17 @@ use crate::geometry::simd::{LANES, Simd, SimdLevel, apart, dispatch};
 const CHUNK: usize = TOGETHER;
 
 /// Sums: total force (3), total torque (3), elastic force (3), area (1), twice the symmetric part of the stiffness (21);
-/// force (3) and torque (3) of the parts along the depth gradient, the sum of their sizes (1).
-const SUMS: usize = 38;
-/// Where the elastic force stands, the area, the stiffness, and the parts along the depth gradient.
+/// force (3) and torque (3) of the parts along the depth gradient, the sum of their sizes (1); what these seven lack where a few
+/// points are all there is; the area once more, where points that have only just entered count little (1).
+const SUMS: usize = 46;
+/// Where the elastic force stands, the area, the stiffness, the parts along the depth gradient, what they lack, and the area
+/// that changes continuously.
 pub(super) const STILL: usize = 6;
 pub(super) const AREA: usize = 9;
 pub(super) const STIFFNESS: usize = 10;
 pub(super) const ALONG: usize = 31;
+pub(super) const LACK: usize = 38;
+pub(super) const SOFT_AREA: usize = 45;
 
 /// Everything that a block needs, in the tool's frame.
 #[derive(Clone, Copy)]
@@ -31,6 +39,8 @@ pub(super) struct Job<'a> {
     /// Velocity of the tool relative to the object: of the tool's origin (m/s) and angular (rad/s), tool axes.
     pub(super) linear: [f32; 3],
     pub(super) angular: [f32; 3],
+    /// A point's whole area counts from so much elastic pressure on, the inverse of it, m^2/N; 0 where nothing presses.
+    pub(super) whole: f32,
     /// Friction asks where it presses.
     pub(super) rubs: bool,
 }
@@ -208,19 +218,19 @@ pub(super) fn probe(level: SimdLevel, job: &Job<'_>, from: &Sorted, block: u32, 
 }
 
 /// Brings `total` up to date: once, after the last visit.
-pub(super) fn finish_graded(level: SimdLevel, from: &Graded<'_>, sums: &mut Sums) {
-    dispatch!(level, rest(from: &Graded<'_>, sums: &mut Sums));
+pub(super) fn finish_graded(level: SimdLevel, job: &Job<'_>, from: &Graded<'_>, sums: &mut Sums) {
+    dispatch!(level, rest(job: &Job<'_>, from: &Graded<'_>, sums: &mut Sums));
 }
 
 /// Brings `total` up to date: once, after the last visit.
-pub(super) fn finish_sorted(level: SimdLevel, from: &Sorted, sums: &mut Sums) {
-    dispatch!(level, rest(from: &Sorted, sums: &mut Sums));
+pub(super) fn finish_sorted(level: SimdLevel, job: &Job<'_>, from: &Sorted, sums: &mut Sums) {
+    dispatch!(level, rest(job: &Job<'_>, from: &Sorted, sums: &mut Sums));
 }
 
 #[inline(always)]
-fn rest<S: Simd, P: Source>(s: S, from: &P, sums: &mut Sums) {
+fn rest<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, sums: &mut Sums) {
     if let Some(force) = &mut sums.force {
-        sum(s, from, force, &sums.enough, &sums.deepest);
+        sum(s, job, from, force, &sums.enough, &sums.deepest);
     }
 }
 
@@ -295,7 +305,7 @@ fn run<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, blocks: &[u32], sums: 
         }
         let Some(force) = &mut sums.force else { break };
         if force.waiting == CHUNK {
-            sum(s, from, force, &sums.enough, &sums.deepest);
+            sum(s, job, from, force, &sums.enough, &sums.deepest);
         }
         sums.touched = true;
         let (Some((r, n)), Some(out)) = (block_of(s, from, block), force.pressed.get_mut(force.waiting))
@@ -305,7 +315,12 @@ fn run<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, blocks: &[u32], sums: 
         out.block = id;
         press(s, job, &cells, depth, area, r, n, out);
         force.waiting += 1;
-        from.note(s, block, depth, bits, &mut sums.deep);
+        // Of faces that meet at a corner or edge, those across the object's surface do not push, and are not listed.
+        let g = &out.gradient;
+        let faces = dot(s, n, [s.load(&g[0]), s.load(&g[1]), s.load(&g[2])]);
+        let faces = s.max(faces, s.sub(zero, faces));
+        let listed = s.select_le(s.splat(LEAST_PUSH as f32), faces, depth, zero);
+        from.note(s, block, listed, s.gt_bits(listed, zero), &mut sums.deep);
     }
     s.store(deepest, &mut sums.deepest);
     s.store(inside, &mut sums.deepest_inside);
@@ -316,23 +331,13 @@ apart! {
     /// Adds the blocks that wait: always the same sixteens, whatever blocks without a touch lie between. Where so much presses,
     /// and so deep, that [`super::sparse::settled`] does not look at the parts along the gradient, they are left out: both only
     /// grow, so it stays so.
-    fn sum['a; P: Source](from: &'a P, force: &'a mut Force, enough: &'a Enough, deepest: &'a [f32; LANES]) -> () =
-        sum_here
-}
-
-#[inline(always)]
-fn sum_here<S: Simd, P: Source>(s: S, from: &P, force: &mut Force, enough: &Enough, deepest: &[f32; LANES]) {
-    if force.waiting == 0 {
-        return;
-    }
-    sum_forces(s, from, force);
-    let area: f64 = force.total[AREA].iter().sum();
-    if area < enough.area || !deepest.iter().any(|&d| f64::from(d) >= enough.depth) {
-        sum_along(s, from, force);
-    }
-    sum_moments(s, from, force);
-    sum_patches(s, from, force);
-    force.waiting = 0;
+    fn sum['a; P: Source](
+        job: &'a Job<'a>,
+        from: &'a P,
+        force: &'a mut Force,
+        enough: &'a Enough,
+        deepest: &'a [f32; LANES],
+    ) -> () = sums::sum_here
 }
 
 /// Pressure times area of one block, and what its stiffness is made of.
@@ -365,121 +370,16 @@ fn press<S: Simd>(
     s.store(s.mul(area, elastic), &mut out.still);
 }
 
-/// Adds force, torque, elastic force and area of the blocks that press. This and [`sum_moments`] go over them one after the
-/// other because all sums at once do not fit into the registers.
-#[inline(always)]
-fn sum_forces<S: Simd, P: Source>(s: S, from: &P, force: &mut Force) {
-    let zero = s.splat(0.0);
-    let mut lanes = [zero; 10];
-    for p in force.pressed.iter().take(force.waiting) {
-        let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
-        let m = cross(s, r, n);
-        let (push, still) = (s.load(&p.force), s.load(&p.still));
-        for i in 0..3 {
-            lanes[i] = s.add(lanes[i], s.mul(push, n[i]));
-            lanes[3 + i] = s.add(lanes[3 + i], s.mul(push, m[i]));
-            lanes[STILL + i] = s.add(lanes[STILL + i], s.mul(still, n[i]));
-        }
-        lanes[AREA] = s.add(lanes[AREA], s.load(&p.area));
-    }
-    for i in 0..10 {
-        s.accumulate(lanes[i], &mut force.total[i]);
-    }
-}
-
-/// Adds the parts of the forces along the depth gradient g: (n . g) g for each n.
-#[inline(always)]
-fn sum_along<S: Simd, P: Source>(s: S, from: &P, force: &mut Force) {
-    let zero = s.splat(0.0);
-    let mut lanes = [zero; 7];
-    for p in force.pressed.iter().take(force.waiting) {
-        let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
-        let g = [s.load(&p.gradient[0]), s.load(&p.gradient[1]), s.load(&p.gradient[2])];
-        let along = s.add(s.add(s.mul(n[0], g[0]), s.mul(n[1], g[1])), s.mul(n[2], g[2]));
-        let size = s.mul(s.load(&p.force), along);
-        let m = cross(s, r, g);
-        for i in 0..3 {
-            lanes[i] = s.add(lanes[i], s.mul(size, g[i]));
-            lanes[3 + i] = s.add(lanes[3 + i], s.mul(size, m[i]));
-        }
-        lanes[6] = s.add(lanes[6], s.max(size, s.sub(zero, size)));
-    }
-    for i in 0..7 {
-        s.accumulate(lanes[i], &mut force.total[ALONG + i]);
-    }
-}
-
-/// Adds where the elastic force presses.
-#[inline(always)]
-fn sum_patches<S: Simd, P: Source>(s: S, from: &P, force: &mut Force) {
-    let Some(patches) = &mut force.patches else { return };
-    let mut some = [Pressing::NONE; CHUNK];
-    for (out, p) in some.iter_mut().zip(&force.pressed).take(force.waiting) {
-        let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
-        let g = [s.load(&p.gradient[0]), s.load(&p.gradient[1]), s.load(&p.gradient[2])];
-        *out = Pressing::new(s, r, n, g, (s.load(&p.still), s.load(&p.area)));
-    }
-    patches.add(s, &some);
-}
-
-/// Adds twice the symmetric part of area (n, r x n) (g, r x g)^T, upper triangle by rows.
-#[inline(always)]
-fn sum_moments<S: Simd, P: Source>(s: S, from: &P, force: &mut Force) {
-    let zero = s.splat(0.0);
-    let mut lanes = [zero; 21];
-    for p in force.pressed.iter().take(force.waiting) {
-        let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
-        let area = s.load(&p.area);
-        let g = [s.load(&p.gradient[0]), s.load(&p.gradient[1]), s.load(&p.gradient[2])];
-        // With s = n g^T + g n^T the blocks are s, t = s [r]^T, whose rows are r x (the rows of s), and [r] t, whose
-        // columns are r x (the columns of t).
-        let a = [s.mul(area, n[0]), s.mul(area, n[1]), s.mul(area, n[2])];
-        let xx = s.mul(s.add(a[0], a[0]), g[0]);
-        let yy = s.mul(s.add(a[1], a[1]), g[1]);
-        let zz = s.mul(s.add(a[2], a[2]), g[2]);
-        let xy = s.add(s.mul(a[0], g[1]), s.mul(a[1], g[0]));
-        let xz = s.add(s.mul(a[0], g[2]), s.mul(a[2], g[0]));
-        let yz = s.add(s.mul(a[1], g[2]), s.mul(a[2], g[1]));
-        let x = cross(s, r, [xx, xy, xz]);
-        let y = cross(s, r, [xy, yy, yz]);
-        let z = cross(s, r, [xz, yz, zz]);
-        let upper = [
-            xx,
-            xy,
-            xz,
-            x[0],
-            x[1],
-            x[2],
-            yy,
-            yz,
-            y[0],
-            y[1],
-            y[2],
-            zz,
-            z[0],
-            z[1],
-            z[2],
-            s.sub(s.mul(r[1], z[0]), s.mul(r[2], y[0])),
-            s.sub(s.mul(r[1], z[1]), s.mul(r[2], y[1])),
-            s.sub(s.mul(r[1], z[2]), s.mul(r[2], y[2])),
-            s.sub(s.mul(r[2], x[1]), s.mul(r[0], z[1])),
-            s.sub(s.mul(r[2], x[2]), s.mul(r[0], z[2])),
-            s.sub(s.mul(r[0], y[2]), s.mul(r[1], x[2])),
-        ];
-        for i in 0..21 {
-            lanes[i] = s.add(lanes[i], upper[i]);
-        }
-    }
-    for i in 0..21 {
-        s.accumulate(lanes[i], &mut force.total[STIFFNESS + i]);
-    }
-}
-
 /// Positions and normals of a block.
 #[inline(always)]
 fn block_of<S: Simd, P: Source>(s: S, from: &P, block: usize) -> Option<([S::F; 3], [S::F; 3])> {
     let ([x, y, z], [nx, ny, nz]) = (from.at(block)?, from.normal(block)?);
     Some(([s.load(x), s.load(y), s.load(z)], [s.load(nx), s.load(ny), s.load(nz)]))
+}
+
+#[inline(always)]
+fn dot<S: Simd>(s: S, a: [S::F; 3], b: [S::F; 3]) -> S::F {
+    s.add(s.add(s.mul(a[0], b[0]), s.mul(a[1], b[1])), s.mul(a[2], b[2]))
 }
 
 #[inline(always)]

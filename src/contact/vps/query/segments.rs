@@ -7,9 +7,9 @@
 //! about 15 clusters).
 
 use super::ball::Place;
-use super::kernel::{ALONG, AREA, Sums, finish_sorted, visit_sorted};
+use super::kernel::{ALONG, AREA, LACK, SOFT_AREA, Sums, finish_sorted, visit_sorted};
 use super::near::{each_pushing, near};
-use super::sparse::{Enough, Sampling, settled};
+use super::sparse::{Enough, Sampling, few, settled};
 use super::{cell, contact_point, job};
 use crate::contact::vps::sorted::Sorted;
 use crate::contact::vps::{ForceLaw, Normals, PointShell};
@@ -74,17 +74,19 @@ pub struct Segments {
     sums: Box<[Kept]>,
 }
 
-/// Of one cluster: what is pushed along the normals and along the depth gradient, and the deepest point that pushes, if its
-/// depth is positive.
+/// Of one cluster: what is pushed along the normals and along the depth gradient, what the latter lacks where a few points are all
+/// there is, and the deepest point that pushes, if its depth is positive.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     normals: Wrench,
     along: Wrench,
+    lack: Wrench,
     deepest: (f32, u32),
 }
 
 impl Kept {
-    const NOTHING: Self = Self { normals: Wrench::ZERO, along: Wrench::ZERO, deepest: (0.0, 0) };
+    const NOTHING: Self =
+        Self { normals: Wrench::ZERO, along: Wrench::ZERO, lack: Wrench::ZERO, deepest: (0.0, 0) };
 }
 
 impl Segments {
@@ -138,17 +140,19 @@ impl Segments {
         let Some(place) = place.filter(|_| sound && shell.stamp.number() == self.shell) else {
             return &self.answers;
         };
-        let (simd, job) = (level(), job(q, place));
+        let (simd, job) = (level(), job(q, shell, place));
         let cell = cell(shell, shell.len as f64);
+        let few_area = Enough::of(cell).few;
         // The parts along the gradient are wanted from each: whether they count is known at the end.
-        let (mut normals, mut along, mut size, mut points, mut depth) =
-            (Wrench::ZERO, Wrench::ZERO, 0.0, 0.0, 0.0f64);
-        let mut sums = Sums::new(Enough::NEVER);
+        let (mut normals, mut along, mut lack) = (Wrench::ZERO, Wrench::ZERO, Wrench::ZERO);
+        // Sizes of the parts, and what they lack; areas, m^2; m.
+        let (mut size, mut size_lack, mut area, mut soft, mut depth) = (0.0, 0.0, 0.0, 0.0, 0.0f64);
+        let mut sums = Sums::new(Enough::never(few_area));
         let mut fresh = true;
         for ((blocks, answer), kept) in self.blocks.iter().zip(&mut self.answers).zip(&mut self.sums) {
             *kept = Kept::NOTHING;
             if !fresh {
-                sums = Sums::new(Enough::NEVER);
+                sums = Sums::new(Enough::never(few_area - area));
             }
             near(simd, &place, &shell.sorted.tree, blocks, |found| {
                 visit_sorted(simd, &job, &shell.sorted, found, &mut sums, &mut []);
@@ -164,26 +168,31 @@ impl Segments {
             if fresh {
                 continue;
             }
-            finish_sorted(simd, &shell.sorted, &mut sums);
+            finish_sorted(simd, &job, &shell.sorted, &mut sums);
             let total = |i: usize| sums.total(i);
             let triple = |i: usize| Vec3::new(total(i), total(i + 1), total(i + 2));
             let wrench = |i: usize| Wrench { force: triple(i), torque: triple(i + 3) };
-            (kept.normals, kept.along) = (wrench(0), wrench(ALONG));
+            (kept.normals, kept.along, kept.lack) = (wrench(0), wrench(ALONG), wrench(LACK));
             normals += kept.normals;
             along += kept.along;
+            lack += kept.lack;
             size += total(ALONG + 6);
-            points += total(AREA) / cell;
+            size_lack += total(LACK + 6);
+            soft += total(SOFT_AREA);
             answer.pressed = total(AREA);
+            area += answer.pressed;
             depth = depth.max(sums.deepest.iter().fold(0.0, |m, &d| m.max(f64::from(d))));
         }
-        let sampling = Sampling { points, depth: depth / cell.sqrt() };
+        let sampling = Sampling { points: soft / cell, depth: depth / cell.sqrt() };
+        let few = few(area / cell);
         let part = match shell.law {
             ForceLaw::Pressure(Normals::Field) => 1.0,
-            _ => settled(&normals, &along, size, &sampling).1,
+            _ => settled(&normals, &(along + lack.scaled(few)), size + few * size_lack, &sampling).1,
         };
         let turn = &q.tool_pose.rotation;
-        for (answer, Kept { normals, along, deepest: (depth, id) }) in self.answers.iter_mut().zip(&self.sums)
-        {
+        for (answer, kept) in self.answers.iter_mut().zip(&self.sums) {
+            let Kept { normals, along, lack, deepest: (depth, id) } = kept;
+            let along = *along + lack.scaled(few);
             let force = normals.force + (along.force - normals.force) * part;
             let torque = normals.torque + (along.torque - normals.torque) * part;
             answer.wrench = Wrench { force: turn * force, torque: turn * torque };

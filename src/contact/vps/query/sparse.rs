@@ -19,10 +19,13 @@ const CURVED: [f64; 2] = [0.35, 0.8];
 /// Forces that cancel (a tool between two walls) are measured by this part of what presses.
 const LEAST: f64 = 0.3;
 
+/// A point counts whole from so deep on, in point spacings: else the answer would change by a thirtieth with each that enters.
+pub(super) const ENTERED: f64 = 0.2;
+
 /// How finely a contact is sampled.
 #[derive(Clone, Copy)]
 pub(super) struct Sampling {
-    /// Its points.
+    /// Its points, those that have only just entered in part.
     pub(super) points: f64,
     /// Its depth in point spacings.
     pub(super) depth: f64,
@@ -35,16 +38,30 @@ pub(super) struct Enough {
     pub(super) area: f64,
     /// Depth, m.
     pub(super) depth: f64,
+    /// Area from which on the points are not [`few`] any more, m^2.
+    pub(super) few: f64,
 }
 
 impl Enough {
-    /// The parts along the depth gradient always matter.
-    pub(super) const NEVER: Self = Self { area: f64::INFINITY, depth: f64::INFINITY };
-
-    /// Of points that stand for `cell` m^2 each; a little more than [`settled`] asks for, for rounding.
+    /// Of points that stand for `cell` m^2 each; a little more than [`settled`] and [`few`] ask for, for rounding.
     pub(super) fn of(cell: f64) -> Self {
-        Self { area: 1.001 * FEW[1] * cell, depth: 1.001 * SHALLOW[1] * cell.sqrt() }
+        let area = 1.001 * FEW[1] * cell;
+        Self { area, depth: 1.001 * SHALLOW[1] * cell.sqrt(), few: 1.001 * LEAPS[1] * cell }
     }
+
+    /// The parts along the depth gradient always matter; what they lack, up to `few` m^2.
+    pub(super) fn never(few: f64) -> Self {
+        Self { area: f64::INFINITY, depth: f64::INFINITY, few }
+    }
+}
+
+/// Points up to which the leaps of the interpolation's gradient are kept out, and from which they are not: at an edge of the object
+/// one point's leap is as large as its force.
+const LEAPS: [f64; 2] = [60.0, 120.0];
+
+/// How far so many points are only a few, 0..=1: how much of what their parts along the interpolation's gradient lack counts.
+pub(super) fn few(points: f64) -> f64 {
+    1.0 - ramp(points, LEAPS)
 }
 
 /// The wrench of the points' normals, or of their parts along the depth gradient where the points are too few.

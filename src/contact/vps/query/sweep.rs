@@ -89,7 +89,7 @@ pub(super) fn sweep(
     let mut tour = Tour { simd, job, from, search, passed, sums, visited: LANES, unsure: false };
     let late = !tour.regions();
     let (visited, unsure) = (tour.visited, tour.unsure && !tour.sums.touched);
-    finish_sorted(simd, from, sums);
+    finish_sorted(simd, job, from, sums);
     Sweep { visited, late, unsure }
 }
 

@@ -53,12 +53,12 @@ pub(super) fn walk(
                 let children = groups.children(group);
                 if children.start >= end {
                     visit_graded(simd, job, from, &chunk[..n], sums);
-                    finish_graded(simd, from, sums);
+                    finish_graded(simd, job, from, sums);
                     return Walk { done: end, counted: end, visited: visited.min(shell.len), late: false };
                 }
                 if next_end <= children.start {
                     visit_graded(simd, job, from, &chunk[..n], sums);
-                    finish_graded(simd, from, sums);
+                    finish_graded(simd, job, from, sums);
                     n = 0;
                     whole = (next_end, sums.totals());
                     while next_end <= children.start {
@@ -76,7 +76,7 @@ pub(super) fn walk(
                     }
                     if late || (visited > 0 && visited + LANES > limit) {
                         visit_graded(simd, job, from, &chunk[..n], sums);
-                        finish_graded(simd, from, sums);
+                        finish_graded(simd, job, from, sums);
                         let counted = if whole.0 > 0 { whole.0 } else { block };
                         if whole.0 > 0 {
                             sums.set(whole.1);
@@ -100,7 +100,7 @@ pub(super) fn walk(
         }
     }
     visit_graded(simd, job, from, &chunk[..n], sums);
-    finish_graded(simd, from, sums);
+    finish_graded(simd, job, from, sums);
     Walk { done: end, counted: end, visited: visited.min(shell.len), late: false }
 }
 
