@@ -5,6 +5,7 @@
 //! setting.
 
 use super::bus::Gadget;
+use super::note;
 use crate::device::io::link::LONGEST;
 use crate::device::profile::{Encoders, Motors, Profile};
 use crate::device::simulated::HandScript;
@@ -77,9 +78,13 @@ pub struct Falcon {
     buttons: u8,
     /// Lights as commanded last (2 green, 4 blue, 8 red).
     pub leds: u8,
-    /// When each sample was taken, ns.
+    /// Times it let go by itself, since nobody spoke to it.
+    pub lapses: u32,
+    /// Samples taken.
+    taken: u64,
+    /// When each sample was taken, ns; the newest ([`super::NOTES`]).
     pub sampled: Vec<u64>,
-    /// Motor codes and when they took effect, ns.
+    /// Motor codes and when they took effect, ns; the newest.
     pub applied: Vec<(u64, [i16; 3])>,
 }
 
@@ -104,6 +109,8 @@ impl Falcon {
             last_packet: 0,
             buttons: 0,
             leds: 0,
+            lapses: 0,
+            taken: 0,
             sampled: Vec::new(),
             applied: Vec::new(),
             bench,
@@ -114,6 +121,11 @@ impl Falcon {
     /// Motor codes in effect.
     pub fn codes(&self) -> [i16; 3] {
         self.codes
+    }
+
+    /// On a slow processor: of the time between two packets the mechanism moves for so long at most, ns.
+    pub fn hurry(&mut self, longest_ns: u64) {
+        self.bench.hurry(longest_ns);
     }
 
     /// True tool point, device frame, m.
@@ -238,7 +250,7 @@ impl Falcon {
 
     fn drive(&mut self, now: u64, codes: [i16; 3]) {
         self.codes = codes.map(|c| c.clamp(-4096, 4096));
-        self.applied.push((now, self.codes));
+        note(&mut self.applied, (now, self.codes));
         let mut torque = Vec3::zeros();
         for i in 0..3 {
             torque[i] = f64::from(self.codes[i]) * self.motors.torque_per_code[i];
@@ -247,14 +259,15 @@ impl Falcon {
     }
 
     fn answer(&mut self, now: u64) {
-        self.sampled.push(now);
+        note(&mut self.sampled, now);
+        self.taken += 1;
         let q = self.bench.joints();
         let mut reply = vec![b'<'];
         for i in 0..3 {
             let zero = if self.homed { self.encoders.offset[i] } else { self.zero[i] };
             let mut count = ((q[i] - zero) / self.encoders.radians_per_count[i]).floor() as i32;
             if self.setup.counts_samples {
-                count = if i == 0 { (self.sampled.len() - 1) as i32 % 30_000 } else { 0 };
+                count = if i == 0 { ((self.taken - 1) % 30_000) as i32 } else { 0 };
             }
             let mut word = count.rem_euclid(65536);
             for _ in 0..4 {
@@ -271,6 +284,7 @@ impl Falcon {
 impl Gadget for Falcon {
     fn frame(&mut self, now_ns: u64) {
         if self.codes != [0; 3] && now_ns.saturating_sub(self.last_packet) > self.setup.hold_ns {
+            self.lapses += 1;
             self.bench.advance(now_ns);
             self.drive(now_ns, [0; 3]);
         }

@@ -3,6 +3,7 @@
 //! From haptikfabrikenapi firmware/main.cpp (b8d6c94): send (waits for the host), receive, drain, apply.
 
 use super::bus::Gadget;
+use super::note;
 use crate::device::io::link::LONGEST;
 use crate::device::profile::{Encoders, Motors, Profile};
 use crate::device::simulated::HandScript;
@@ -29,9 +30,15 @@ pub struct HidHaptic {
     pub button: bool,
     /// Presets taken.
     pub presets: u32,
-    /// When each sample was taken, ns.
+    /// Times it let go by itself while it drove its motors, since nobody spoke to it.
+    pub lapses: u32,
+    /// Presets do not change its counters, as with a firmware that does not know them.
+    pub ignores_presets: bool,
+    /// Samples taken.
+    taken: u64,
+    /// When each sample was taken, ns; the newest ([`super::NOTES`]).
     pub sampled: Vec<u64>,
-    /// Currents in mA and when they took effect, ns.
+    /// Currents in mA and when they took effect, ns; the newest.
     pub applied: Vec<(u64, [i16; 3])>,
 }
 
@@ -51,6 +58,9 @@ impl HidHaptic {
             counts_samples: false,
             button: false,
             presets: 0,
+            lapses: 0,
+            ignores_presets: false,
+            taken: 0,
             sampled: Vec::new(),
             applied: Vec::new(),
         })
@@ -59,6 +69,11 @@ impl HidHaptic {
     /// Currents in effect, mA.
     pub fn currents(&self) -> [i16; 3] {
         self.currents
+    }
+
+    /// On a slow processor: of the time between two packets the mechanism moves for so long at most, ns.
+    pub fn hurry(&mut self, longest_ns: u64) {
+        self.bench.hurry(longest_ns);
     }
 
     /// True tool point, device frame, m.
@@ -74,7 +89,7 @@ impl HidHaptic {
 
     fn drive(&mut self, now: u64, currents: [i16; 3]) {
         self.currents = currents;
-        self.applied.push((now, currents));
+        note(&mut self.applied, (now, currents));
         let mut torque = Vec3::zeros();
         for i in 0..3 {
             torque[i] = f64::from(currents[i]) * self.motors.torque_per_code[i];
@@ -87,6 +102,7 @@ impl Gadget for HidHaptic {
     fn frame(&mut self, now_ns: u64) {
         if self.enabled && now_ns.saturating_sub(self.last_report) > WATCHDOG_NS {
             self.enabled = false;
+            self.lapses += u32::from(self.currents != [0; 3]);
             self.bench.advance(now_ns);
             self.drive(now_ns, [0; 3]);
         }
@@ -105,7 +121,7 @@ impl Gadget for HidHaptic {
         if word(3) == 1 {
             self.presets += 1;
             let turned = self.turned();
-            for i in 0..3 {
+            for i in (0..3).filter(|_| !self.ignores_presets) {
                 self.zero[i] = turned[i] - i64::from(word(4 + i));
             }
             self.drive(now_ns, [0; 3]);
@@ -118,10 +134,11 @@ impl Gadget for HidHaptic {
             report[i] = (turned[i] - self.zero[i]) as i16;
         }
         if self.counts_samples {
-            report[0] = (self.sampled.len() % 30_000) as i16;
+            report[0] = (self.taken % 30_000) as i16;
         }
         report[6] = i16::from(self.button);
-        self.sampled.push(now_ns);
+        note(&mut self.sampled, now_ns);
+        self.taken += 1;
         self.waiting = Some(report);
     }
 
@@ -191,6 +208,29 @@ mod tests {
             hid.output(2_000_000, &vec![1; length - 1]);
             assert_eq!((hid.currents(), hid.input(2_000_000, &mut buffer)), ([0; 3], None));
         }
+    }
+
+    /// A packet each 10 ms, of which the mechanism sees one: it goes the way of one that gets a packet each millisecond, and goes on from there.
+    #[test]
+    fn a_slow_processor_sees_the_mechanism_move_slowly() {
+        let moving = HandScript::parse(
+            "hand = 'firm'\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.205, 0.025]\n\
+             [[keyframe]]\ntime = 1.0\nposition = [0.0, 0.105, 0.025]\n",
+        )
+        .expect("script");
+        let run = |apart_ns: u64, hurried: bool| {
+            let mut hid =
+                HidHaptic::new(&bench_profile("woodenhaptics-v2015"), &moving, 14).expect("in reach");
+            if hurried {
+                hid.hurry(1_000_000);
+            }
+            hid.power_on(0);
+            (1..=300).for_each(|k| hid.output(k * apart_ns, &[0; 14]));
+            hid.tip()
+        };
+        let slow = run(10_000_000, true);
+        assert_eq!(slow, run(1_000_000, false));
+        assert!((slow - run(10_000_000, false)).norm() > 0.02);
     }
 
     #[test]

@@ -16,7 +16,7 @@
 use super::newest::Newest;
 use super::phase::FRAME_NS;
 use super::shared::{Command, Shared};
-use super::thread::IoThread;
+use super::thread::{IoThread, now_ns};
 use crate::device::actuators;
 use crate::device::integrator::{self, Integrator};
 use crate::device::kinematics::Kinematics;
@@ -150,6 +150,8 @@ impl Device for Front {
             if self.lifecycle() == Lifecycle::Ready {
                 return Ok(());
             }
+            // Nobody is spoken to who has been silent for long, and nobody else speaks before the servo runs.
+            self.put(now_ns(), [0; 3]);
             std::thread::sleep(Duration::from_millis(2));
         }
         let trouble = self.shared.told();
