@@ -50,6 +50,7 @@ impl Port for Falcon {
             Action::Send => Start::Send,
             Action::Wait(until) => Start::Wait(until),
             Action::Failed(stage) => Start::Failed(stage.trouble()),
+            Action::Silent => Start::Silent,
             Action::Running => {
                 self.boot = None;
                 self.prepare(&[0; 3]);
@@ -73,6 +74,7 @@ impl Port for Falcon {
                     counts: [a, b, c, 0, 0, 0],
                     buttons: u32::from(report.buttons),
                     calibrated: report.is_homed(),
+                    refused: false,
                 };
             }
         }

@@ -28,6 +28,8 @@ enum Calibration {
     Sent(u32, u32),
     /// The counters count from the preset.
     Known,
+    /// No preset showed in the counters.
+    Refused,
 }
 
 /// The packets of a WoodenHaptics.
@@ -104,13 +106,14 @@ impl Port for HidHaptic {
             } else if tries < TRIES {
                 Calibration::Asked(tries)
             } else {
-                Calibration::Unknown
+                Calibration::Refused
             };
         }
         self.latest = Latest {
             counts: self.unwrap.extend(&report.encoders),
             buttons: u32::from(report.button),
             calibrated: self.calibration == Calibration::Known,
+            refused: self.calibration == Calibration::Refused,
         };
         Arrived { reports: 1, garbled: false }
     }

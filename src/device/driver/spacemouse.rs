@@ -31,7 +31,7 @@ impl Port for SpaceMouse {
 
     fn latest(&self) -> Latest {
         let counts = self.deflection.axes.map(i32::from);
-        Latest { counts, buttons: self.deflection.buttons, calibrated: true }
+        Latest { counts, buttons: self.deflection.buttons, calibrated: true, refused: false }
     }
 
     fn prepare(&mut self, _codes: &[i32; 3]) {}

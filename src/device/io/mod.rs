@@ -17,6 +17,7 @@ pub(in crate::device) mod newest;
 pub mod phase;
 pub mod port;
 mod replies;
+mod run;
 pub mod runner;
 pub mod scheduling;
 pub mod seldom;

@@ -12,6 +12,8 @@ pub struct Latest {
     pub buttons: u32,
     /// The counts belong to a known frame.
     pub calibrated: bool,
+    /// A calibration that was asked for last was tried in vain.
+    pub refused: bool,
 }
 
 /// What a transfer held.
@@ -36,6 +38,8 @@ pub enum Start {
     Running,
     /// It does not start: what to do.
     Failed(&'static str),
+    /// It is not heard at all.
+    Silent,
 }
 
 /// How a device's readings come.

@@ -16,9 +16,9 @@
 
 use super::debt::Debt;
 use super::link::{Connector, LONGEST, Link, LinkFault, OpenFault};
-use super::phase::{FRAME_NS, Phase};
+use super::phase::FRAME_NS;
 use super::port::{Pace, Port, Start};
-use super::replies::Replies;
+use super::run::Run;
 use super::shared::{Command, Reading, Shared};
 use crate::device::Lifecycle;
 use std::sync::Arc;
@@ -35,6 +35,11 @@ pub const MARGIN_NS: u64 = 150_000;
 pub const NOT_PLUGGED_IN: &str = "the device is not plugged in";
 /// The same of one that was there before, however the system told of its end.
 pub const NOT_BACK: &str = "the device was unplugged and is not back";
+
+/// The same of one that is there and says nothing.
+pub const MUTE: &str = "the device does not answer; it is opened again";
+const STRANGE: &str =
+    "the device answers in a way that this driver does not know (another firmware?); it is opened again";
 
 const MS: u64 = 1_000_000;
 /// Time between two looks for a device that is not there.
@@ -62,25 +67,6 @@ enum State {
     Starting(Box<dyn Link>),
     Running(Box<dyn Link>, Run),
     Ended,
-}
-
-/// What is remembered while the device runs.
-struct Run {
-    phase: Phase,
-    /// The frame for which a packet was handed over last, ns.
-    target: u64,
-    /// A packet is under way: made from a reading of this time.
-    sending: Option<u64>,
-    /// Zero packets sent since the end was asked for, and when it was.
-    farewell: Option<(u32, u64)>,
-    /// When readings came last, or when they were last not to be expected.
-    heard_ns: u64,
-    /// The frame is lost, or was until shortly.
-    uncalibrated_until: u64,
-    /// What came since the last reading made no sense.
-    strange: bool,
-    /// Which of them are late, and lost.
-    replies: Replies,
 }
 
 /// The I/O of one device.
@@ -256,6 +242,11 @@ impl Runner {
         self.lose(Lifecycle::Absent, text, again)
     }
 
+    fn mute(&mut self, text: &str, now: u64) -> u64 {
+        let again = self.next_look(now, now + SEARCH_NS);
+        self.lose(Lifecycle::Absent, text, again)
+    }
+
     fn start(&mut self, mut link: Box<dyn Link>, now: u64) -> u64 {
         for _ in 0..BATCH {
             match link.receive(now, &mut self.buffer) {
@@ -285,6 +276,7 @@ impl Runner {
                             self.debt.settle(&self.shared);
                             return self.lose(Lifecycle::Fault, text, now + RETRY_NS);
                         }
+                        Start::Silent => return self.mute(MUTE, now),
                         Start::Running => {
                             self.state = State::Running(link, Run::new(now));
                             return now;
@@ -318,15 +310,8 @@ impl Runner {
                 None
             }
             Ok(Some(_)) if now.saturating_sub(run.heard_ns) > MUTE_NS => {
-                let text = match run.strange {
-                    false => "the device does not answer any more; it is opened again",
-                    true => {
-                        "the device answers in a way that this driver does not know (another firmware?); it is opened again"
-                    }
-                };
                 self.owe();
-                let again = self.next_look(now, now + SEARCH_NS);
-                Some(self.lose(Lifecycle::Absent, text, again))
+                Some(self.mute(if run.strange { STRANGE } else { MUTE }, now))
             }
             Ok(Some(wake)) => {
                 self.state = State::Running(link, run);
@@ -395,7 +380,9 @@ impl Runner {
         if self.shared.take_calibration() {
             self.port.calibrate();
         }
-        if !self.port.latest().calibrated {
+        let latest = self.port.latest();
+        self.shared.set_refused(latest.refused);
+        if !latest.calibrated {
             if run.uncalibrated_until == 0 {
                 self.shared.new_life();
                 self.shared.set_lifecycle(Lifecycle::Uncalibrated);
@@ -475,20 +462,5 @@ impl Runner {
         let current = command.life == self.shared.life() && self.shared.lifecycle() == Lifecycle::Ready;
         let wanted = current && age <= HOLD_NS && !last_word;
         Some(if wanted { command } else { Command::ZERO })
-    }
-}
-
-impl Run {
-    fn new(now: u64) -> Self {
-        Self {
-            phase: Phase::default(),
-            target: 0,
-            sending: None,
-            farewell: None,
-            heard_ns: now,
-            uncalibrated_until: 0,
-            strange: false,
-            replies: Replies::default(),
-        }
     }
 }

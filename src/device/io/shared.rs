@@ -91,6 +91,10 @@ pub const BUCKETS: usize = 401;
 /// Step of [`Stats::delay_ns`], ns: a millisecond takes a tenth of a second up and two seconds down.
 const DELAY_STEP: u64 = 10_000;
 
+/// [`Shared::trouble`] of a device whose counters did not change to what they were set to.
+pub const REFUSED: &str = "the calibration that was asked for was tried five times, and the device's counters did not take it: hold the arm still in its \
+                           calibration pose (docs/devices.md) and ask again; if it stays so, the firmware is not one that this driver knows";
+
 /// Counters of a device's I/O.
 #[derive(Debug)]
 pub struct Stats {
@@ -201,6 +205,8 @@ pub struct Shared {
     wish: OnceLock<&'static str>,
     /// The device calibrates itself, or its user does: asking its driver is of no use.
     by_hand: AtomicBool,
+    /// The calibration asked for last was tried in vain.
+    refused: AtomicBool,
     /// Counters.
     pub stats: Stats,
 }
@@ -331,7 +337,16 @@ impl Shared {
 
     /// As [`Shared::trouble`], but for what its user has to do in any case while the frame is not known.
     pub fn told(&self) -> String {
-        self.trouble.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        let told = self.trouble.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        if told.is_empty() && self.refused.load(Relaxed) && self.lifecycle() == Lifecycle::Uncalibrated {
+            return REFUSED.to_owned();
+        }
+        told
+    }
+
+    /// The calibration asked for last was tried in vain, or not. Real-time safe.
+    pub(super) fn set_refused(&self, refused: bool) {
+        self.refused.store(refused, Relaxed);
     }
 
     /// What [`Shared::trouble`] says while the frame is not known, and nothing else is to be said: nobody has to say it then from the I/O thread.

@@ -1,7 +1,9 @@
 //! The I/O side over an emulated bus, on the virtual clock. Truth is the emulator's own note of when it sensed and when a
 //! force took effect.
 
+mod beat;
 mod lives;
+mod starts;
 mod told;
 
 use super::link::{Connector, LONGEST};
@@ -85,6 +87,8 @@ fn hid_driver(bus: Bus<emulated::hid_haptic::HidHaptic>) -> Stepped<emulated::hi
 struct Figures {
     rate: f64,
     latency: Vec<u64>,
+    /// The same as they came.
+    series: Vec<u64>,
     recovery: Vec<[u64; 2]>,
 }
 
@@ -151,7 +155,7 @@ impl Ticks {
 
     /// First effect of each command.
     fn figures(&self, witness: &impl Witness, seconds: f64, counts: impl Fn(u64, u64) -> bool) -> Figures {
-        let (mut latency, mut last, mut number) = (Vec::new(), 0i64, 0i64);
+        let (mut series, mut last, mut number) = (Vec::new(), 0i64, 0i64);
         for (at, codes) in witness.applied() {
             let code = i64::from(codes[0]);
             if code == 0 || code == last {
@@ -161,11 +165,12 @@ impl Ticks {
             last = code;
             let sensed = witness.sampled()[self.made[(number - 1) as usize]];
             if counts(sensed, *at) {
-                latency.push(at - sensed);
+                series.push(at - sensed);
             }
         }
+        let mut latency = series.clone();
         latency.sort_unstable();
-        Figures { rate: self.distinct as f64 / seconds, latency, recovery: Vec::new() }
+        Figures { rate: self.distinct as f64 / seconds, latency, series, recovery: Vec::new() }
     }
 }
 

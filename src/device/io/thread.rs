@@ -115,13 +115,14 @@ mod tests {
     use super::*;
     use crate::device::driver;
     use crate::device::io::link::{Connector, Link, OpenFault};
-    use std::sync::mpsc::{Receiver, channel};
+    use std::sync::mpsc::{Receiver, Sender, channel};
 
     /// Opening the device never comes back, as with a driver of the kernel's that waits for a device that hangs.
-    struct Hangs(Receiver<()>);
+    struct Hangs(Receiver<()>, Sender<()>);
 
     impl Connector for Hangs {
         fn find(&mut self, _now_ns: u64) -> Result<(), OpenFault> {
+            let _ = self.1.send(());
             let _ = self.0.recv();
             Err(OpenFault::NotThere)
         }
@@ -139,7 +140,7 @@ mod tests {
             let port = Box::new(driver::falcon::Falcon::new(None));
             let (release, held) = channel();
             drop(release);
-            let runner = Runner::new(Box::new(Hangs(held)), port, shared.clone());
+            let runner = Runner::new(Box::new(Hangs(held, channel().0)), port, shared.clone());
             let thread = IoThread::start(runner, shared.clone(), Scheduling { priority, cpu });
             drop(thread.expect("it runs all the same"));
             shared.scheduling().cloned()
@@ -160,8 +161,11 @@ mod tests {
         let (release, held) = channel();
         let shared = Arc::new(Shared::default());
         let port = Box::new(driver::falcon::Falcon::new(None));
-        let runner = Runner::new(Box::new(Hangs(held)), port, shared.clone());
+        let (enter, entered) = channel();
+        let runner = Runner::new(Box::new(Hangs(held, enter)), port, shared.clone());
         let thread = IoThread::start(runner, shared.clone(), Scheduling::default()).expect("a thread");
+        // Else it may end before it hangs.
+        entered.recv().expect("it looks for the device");
         let (tell, told) = channel();
         let ending = std::thread::spawn(move || {
             drop(thread);

@@ -20,6 +20,8 @@ const GREETINGS: u32 = 100;
 const MS: u64 = 1_000_000;
 /// Time for a running Falcon to answer.
 const PROBE_NS: u64 = 200 * MS;
+/// Time for its USB chip, which says something every 16 ms at the latest whatever runs behind it, to be heard at all.
+const CHIP_NS: u64 = 500 * MS;
 /// Time between two packets while probing.
 const PACE_NS: u64 = 2 * MS;
 /// Time for the answer to a greeting, and to a chunk.
@@ -108,6 +110,8 @@ pub enum Action {
     Running,
     /// Given up, at this stage of the last attempt.
     Failed(Stage),
+    /// Not even its USB chip is heard: what runs behind it nobody knows.
+    Silent,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +148,10 @@ pub struct Boot {
     heard: [u8; 64],
     heard_len: usize,
     running: bool,
+    /// A transfer has come, with or without bytes.
+    chip: bool,
+    /// Its chip must be heard until then, ns.
+    chip_due_ns: u64,
     attempts: u32,
 }
 
@@ -159,6 +167,8 @@ impl Boot {
             heard: [0; 64],
             heard_len: 0,
             running: false,
+            chip: false,
+            chip_due_ns: 0,
             attempts: 0,
         }
     }
@@ -174,8 +184,9 @@ impl Boot {
         self.attempts
     }
 
-    /// Takes bytes that arrived (without the chip's status bytes).
+    /// Takes bytes that arrived (without the chip's status bytes; there may be none besides those).
     pub fn heard(&mut self, bytes: &[u8]) {
+        self.chip = true;
         for byte in bytes {
             self.running |= self.framer.push(*byte).is_some();
             if let Some(slot) = self.heard.get_mut(self.heard_len) {
@@ -205,14 +216,20 @@ impl Boot {
                     }
                 }
                 State::Asking(stage, end, next) => {
+                    // While the bus stands still the firmware is not to be taken for missing, nor another one to be loaded over it.
+                    let still = stage == Stage::Probe && !self.chip;
+                    let end = if still { now_ns + PROBE_NS } else { end };
                     if self.running {
                         self.state = State::Done(Action::Running);
+                    } else if still && now_ns >= self.chip_due_ns {
+                        self.state = State::Done(Action::Silent);
                     } else if now_ns >= end {
                         self.unanswered(stage, now_ns);
                     } else if now_ns >= next {
                         self.state = State::Asking(stage, end, now_ns + PACE_NS);
                         return self.say(&falcon::encode(&PROBE));
                     } else {
+                        self.state = State::Asking(stage, end, next);
                         return Action::Wait(next);
                     }
                 }
@@ -262,7 +279,10 @@ impl Boot {
         self.framer.reset();
         self.running = false;
         self.state = match then {
-            Then::Probe => State::Asking(Stage::Probe, now + PROBE_NS, now),
+            Then::Probe => {
+                self.chip_due_ns = now + CHIP_NS;
+                State::Asking(Stage::Probe, now + PROBE_NS, now)
+            }
             Then::Start => State::Asking(Stage::Start, now + 5 * PROBE_NS, now),
             Then::Greet => State::Greeting(0, now),
             Then::Ready => State::Ready(now + ECHO_NS),

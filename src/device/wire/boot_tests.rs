@@ -95,6 +95,33 @@ fn a_running_falcon_is_left_alone() {
     assert_eq!(boot.attempts(), 0);
 }
 
+/// The bus stands still for a while, or for good: with and without a firmware file that is no missing firmware, and nothing is loaded.
+#[test]
+fn a_chip_that_is_not_heard_is_not_said_to_lack_its_firmware() {
+    for firmware in [None, Some(image(100))] {
+        for still_ms in [0, 199, 201, 350, 495, 505, u64::MAX / MS] {
+            let (mut boot, mut now, mut end) = (Boot::new(firmware.clone()), 0, None);
+            let mut asked = false;
+            while end.is_none() && now < 5_000 * MS {
+                match boot.next(now) {
+                    Action::Control(control) => assert!(!matches!(control, Control::Dtr(_)), "{still_ms} ms"),
+                    Action::Send => asked = true,
+                    Action::Wait(_) => {
+                        now += MS;
+                        // Its status, and in the frame after it an answer.
+                        if now > still_ms.saturating_mul(MS) {
+                            boot.heard(if asked && now > (still_ms + 1) * MS { REPLY } else { &[] });
+                        }
+                    }
+                    action => end = Some(action),
+                }
+            }
+            let wanted = if still_ms < 500 { Action::Running } else { Action::Silent };
+            assert_eq!((end, boot.attempts()), (Some(wanted), 0), "{still_ms} ms");
+        }
+    }
+}
+
 #[test]
 fn without_a_firmware_file_the_cure_is_told() {
     let mut boot = Boot::new(None);
