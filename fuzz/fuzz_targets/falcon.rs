@@ -6,7 +6,9 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|data: (Vec<u8>, [i32; 3], u8)| {
     let (bytes, motors, leds) = data;
     let mut framer = Framer::default();
-    bytes.iter().for_each(|b| drop(framer.push(*b)));
+    for byte in &bytes {
+        let _ = framer.push(*byte);
+    }
     let packet = encode(&Command { motors, homing: true, leds });
     let sent = decode(&packet).expect("a packet");
     assert!(sent.encoders.iter().all(|c| i32::from(*c).abs() <= MAX_CODE));

@@ -1,9 +1,11 @@
 //! Damaged packets into every decoder. Truth: no panic, nothing out of range comes out, and the stream is found again.
 
+use super::boot::{Action, Boot};
 use super::falcon::{self, Framer};
-use super::{hid_haptic, spacemouse};
+use super::{ftdi, hid_haptic, spacemouse};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use std::sync::Arc;
 
 /// Into each decoder; seconds in all.
 const PACKETS: u64 = 10_000_000;
@@ -95,6 +97,72 @@ fn mouse_reports(packets: u64) {
         }
         assert!(deflection.axes.iter().all(|a| a.abs() <= spacemouse::FULL));
     }
+}
+
+/// Transfers of a Falcon that starts, damaged as they come: what is sent are greetings, the image and packets without force, and each dialogue ends. Returns how many
+/// ended with a running firmware, in vain, and unheard.
+fn dialogues(transfers: u64) -> [u64; 3] {
+    const LOADED: &[u8] = b"<AAAAAAAAAAAAAA>";
+    let mut rng = Pcg64Mcg::seed_from_u64(14);
+    let image: Arc<[u8]> = (0..200u8).map(|i| i.wrapping_mul(7)).collect();
+    let (mut heard, mut ends) = (0, [0; 3]);
+    let mut transfer = Vec::with_capacity(256);
+    while heard < transfers {
+        let mut boot = Boot::new(Some(image.clone()).filter(|_| below(&mut rng, 8) > 0));
+        // Of what comes, this share in 16 is damaged, in all of this dialogue; and its chip may say nothing at all.
+        let (bad, mute) = (below(&mut rng, 9), below(&mut rng, 32) == 0);
+        let (mut now, mut loaded) = (0u64, 0);
+        let end = loop {
+            let (said, until): (&[u8], u64) = match boot.next(now) {
+                Action::Control(_) => continue,
+                Action::Wait(until) => (&[], until),
+                Action::Send => match boot.outgoing() {
+                    [0x0a, 0x43, 0x0d] => {
+                        loaded = 0;
+                        (&[0x0a, 0x44, 0x2c, 0x0d], now)
+                    }
+                    [0x41] => (&[0x41], now),
+                    packet if packet.starts_with(b"<") && packet.len() == falcon::PACKET => {
+                        assert_eq!(&packet[..13], b"<AAAAAAAAAAAA", "a force while it starts");
+                        (if loaded >= image.len() { LOADED } else { &[] }, now)
+                    }
+                    chunk => {
+                        assert_eq!(Some(chunk), image.get(loaded..loaded + chunk.len()), "not the image");
+                        loaded += chunk.len();
+                        (&image[loaded - chunk.len()..loaded], now)
+                    }
+                },
+                end => break end,
+            };
+            assert!(until >= now && until < 120_000_000_000, "it does not end: {until}");
+            now = until;
+            transfer.clear();
+            transfer.extend([0x01, 0x60]);
+            transfer.extend_from_slice(said);
+            if below(&mut rng, 16) < bad {
+                damage(&mut rng, &mut transfer);
+            }
+            let data = ftdi::data(&transfer);
+            assert_eq!(data, if transfer.len() > 2 { &transfer[2..] } else { &[] });
+            heard += 1;
+            if !mute {
+                boot.heard(data);
+            }
+        };
+        ends[match end {
+            Action::Running => 0,
+            Action::Failed(_) => 1,
+            _ => 2,
+        }] += 1;
+    }
+    ends
+}
+
+#[test]
+fn a_damaged_start_does_no_harm() {
+    let ends = dialogues(PACKETS);
+    println!("{PACKETS} transfers: {} starts, {} in vain, {} unheard", ends[0], ends[1], ends[2]);
+    assert!(ends.iter().all(|n| *n > 300), "all ends are to be reached: {ends:?}");
 }
 
 #[test]
