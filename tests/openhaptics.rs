@@ -2,9 +2,14 @@
 //!
 //! All cases run one after the other: the library belongs to one owner in a process.
 
+#[path = "device_conformance/clauses.rs"]
+mod clauses;
+
+use clauses::{CLAUSES, is_asked};
 use hapticd::device::attached::{Attached, open};
 use hapticd::device::registry::Registry;
-use hapticd::device::{Device, DeviceError, Lifecycle, WriteFault};
+use hapticd::device::{Device, DeviceError, Lifecycle, ReadFault, WriteFault};
+use hapticd::geometry::pose::pose_is_finite;
 use hapticd::geometry::{Vec3, Wrench};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -27,6 +32,7 @@ const FAILS: i32 = 1;
 const CALIBRATION: i32 = 2;
 const STILL: i32 = 3;
 const STYLE: i32 = 4;
+const PULLED: i32 = 5;
 
 const MISUSE: i32 = 0;
 const OPENS: i32 = 1;
@@ -344,9 +350,216 @@ fn a_phantom_through_the_library_of_its_maker() {
         drop(device);
         assert_eq!((hd.forces(), (hd.get)(OPEN), (hd.get)(RUNNING)), (Vec3::zeros(), 0, 0));
     }
+    conformance(&hd);
     hanging_calls(&hd, dir.path());
     assert!((hd.force)(3) <= 3.0 + 1e-9, "never more than the device bears: {}", (hd.force)(3));
     assert_eq!((hd.get)(MISUSE), 0, "calls that the interface does not allow");
+}
+
+const FORCE: Vec3 = Vec3::new(0.0, 1.0, -2.0);
+const PULL: Wrench = Wrench { force: FORCE, torque: Vec3::new(0.0, 0.0, 0.0) };
+/// Calls of the library in all.
+const CALLS: u32 = 18;
+/// Those that come again and again while it runs.
+const WHILE_IT_RUNS: [u32; 8] = [2, 3, 4, 6, 7, 8, 10, 11];
+const OPENINGS: u32 = 1000;
+
+/// The suite that other drivers pass on a bus of frames, as far as a library of calls has what it asks for. Time is the machine's, so
+/// counts and states are asserted, no times.
+fn conformance(hd: &StandIn) {
+    (hd.set)(STYLE, 2);
+    (hd.set)(CALIBRATION, 0x5000);
+    for clause in CLAUSES.into_iter().filter(|clause| is_asked("Phantom", clause)) {
+        println!("Phantom: {clause}");
+        match clause {
+            clauses::OPENINGS => openings(hd),
+            clauses::UNPLUGGED => (0..CALLS).for_each(|call| unplugged(hd, call)),
+            clauses::DAMAGED => numbers_that_are_none(hd),
+            _ => pushing(hd, |device| behaves(hd, clause, device)),
+        }
+        assert_eq!(((hd.get)(OPEN), (hd.get)(RUNNING), hd.forces()), (0, 0, Vec3::zeros()), "{clause}");
+    }
+}
+
+fn ready(hd: &StandIn) -> Box<dyn Device> {
+    let device = phantom(&hd.options()).unwrap();
+    wait("ready", || device.lifecycle() == Lifecycle::Ready);
+    device
+}
+
+fn pushing(hd: &StandIn, check: impl FnOnce(&mut Box<dyn Device>)) {
+    let mut device = ready(hd);
+    push(&mut device, hd, FORCE, FORCE);
+    check(&mut device);
+}
+
+fn openings(hd: &StandIn) {
+    let (before, descriptors) =
+        ((hd.get)(OPENS), || std::fs::read_dir("/proc/self/fd").expect("proc").count());
+    let mut open = 0;
+    for round in 0..OPENINGS {
+        // At another point of its life each time.
+        let mut device = phantom(&hd.options()).unwrap();
+        if round % 4 == 0 {
+            wait("ready", || device.lifecycle() == Lifecycle::Ready);
+        }
+        if round % 8 == 0 {
+            push(&mut device, hd, FORCE, FORCE);
+        }
+        drop(device);
+        assert_eq!(((hd.get)(OPEN), (hd.get)(RUNNING), hd.forces()), (0, 0, Vec3::zeros()), "round {round}");
+        if round == 10 {
+            open = descriptors();
+        }
+    }
+    assert!((hd.get)(OPENS) - before >= OPENINGS / 4 && descriptors() <= open + 2);
+}
+
+/// The plug is pulled within this call of the library, whenever it comes: while it is opened, in each call of a round with force on, while it is closed.
+fn unplugged(hd: &StandIn, call: u32) {
+    let mut device = if WHILE_IT_RUNS.contains(&call) {
+        let mut device = ready(hd);
+        push(&mut device, hd, FORCE, FORCE);
+        (hd.set)(PULLED, call);
+        device
+    } else {
+        (hd.set)(PULLED, call);
+        phantom(&hd.options()).unwrap()
+    };
+    // It is not called in a plain life: then the device is ready, and it is called at the end, or never.
+    wait("absent, or ready", || {
+        let _ = device.read(now());
+        let _ = device.write(now(), &PULL);
+        match device.lifecycle() {
+            Lifecycle::Absent => !trouble(&*device).is_empty(),
+            Lifecycle::Ready => (hd.force)(3) > 0.0 && !WHILE_IT_RUNS.contains(&call) && hd.forces() == FORCE,
+            _ => false,
+        }
+    });
+    if device.lifecycle() == Lifecycle::Absent {
+        assert_eq!((hd.forces(), device.read(now())), (Vec3::zeros(), Err(ReadFault::Gone)), "call {call}");
+        assert_eq!(device.write(now(), &PULL), Err(WriteFault::Gone), "call {call}");
+        (hd.set)(PRESENT, 1);
+        // Whoever pushed pushes on: nothing comes of it before it has been read in its new life.
+        wait("back", || device.lifecycle() == Lifecycle::Ready);
+        assert_eq!(device.write(now(), &PULL), Err(WriteFault::NotReady), "call {call}");
+        assert_eq!(hd.forces(), Vec3::zeros(), "call {call}: force by itself");
+        push(&mut device, hd, FORCE, FORCE);
+    }
+    drop(device);
+    (hd.set)(PULLED, u32::MAX);
+    (hd.set)(PRESENT, 1);
+    assert_eq!(((hd.get)(OPEN), (hd.get)(RUNNING), hd.forces()), (0, 0, Vec3::zeros()), "call {call}");
+}
+
+/// It hands over numbers and no packets, so none can be short, long or doubled; those that are none are what garbled ones would be.
+fn numbers_that_are_none(hd: &StandIn) {
+    let mut device = ready(hd);
+    push(&mut device, hd, FORCE, FORCE);
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300] {
+        (hd.place)(0.0, bad, 0.0, 0);
+        for _ in 0..50 {
+            if let Ok(sample) = device.read(now()) {
+                assert!(pose_is_finite(&sample.pose) && sample.joints.iter().all(|j| j.is_finite()), "{bad}");
+            }
+            let _ = device.write(now(), &PULL);
+            std::thread::sleep(Duration::from_millis(1));
+            assert!(hd.forces().iter().all(|f| f.is_finite()) && hd.forces().norm() <= 3.0 + 1e-9);
+        }
+        (hd.place)(10.0, -20.0, 30.0, 0);
+        wait("it is read again", || {
+            device.read(now()).is_ok_and(|s| (s.pose.translation.vector.y + 0.02).abs() < 1e-12)
+        });
+    }
+}
+
+/// With force on.
+fn behaves(hd: &StandIn, clause: &str, device: &mut Box<dyn Device>) {
+    match clause {
+        clauses::STALE => {
+            // Shorter than what counts as hanging.
+            (hd.set)(STILL, 1);
+            std::thread::sleep(Duration::from_millis(30));
+            let seqs: Vec<Option<u64>> = (0..5).map(|_| device.read(now()).ok().map(|s| s.seq)).collect();
+            (hd.set)(STILL, 0);
+            assert!(seqs.windows(2).all(|w| w[0] == w[1]), "nothing came, and it is not said to: {seqs:?}");
+            wait("it goes on", || {
+                device.lifecycle() == Lifecycle::Ready && device.read(now()).ok().map(|s| s.seq) > seqs[0]
+            });
+        }
+        clauses::NO_NUMBER => {
+            for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                let w = Wrench { force: Vec3::new(0.1, bad, 0.0), torque: Vec3::zeros() };
+                let _ = device.read(now());
+                assert_eq!(device.write(now(), &w), Err(WriteFault::Failed));
+                wait("nothing for no number", || hd.forces() == Vec3::zeros());
+                push(device, hd, FORCE, FORCE);
+            }
+        }
+        clauses::ACCEPTED => {
+            for size in [0.1, 1.0, 100.0] {
+                let w = Wrench { force: FORCE * size, torque: Vec3::zeros() };
+                let _ = device.read(now());
+                let accepted = device.write(now(), &w).expect("taken");
+                assert_eq!(accepted.saturated, size > 2.0);
+                push(device, hd, w.force, accepted.applied.force);
+            }
+        }
+        clauses::ZERO => {
+            device.zero(now());
+            wait("zero", || hd.forces() == Vec3::zeros());
+            let pushes = (hd.get)(PUSHES);
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!((hd.get)(PUSHES), pushes, "an old force came late");
+        }
+        clauses::REFUSED => {
+            (hd.set)(FAILS, 0x0201);
+            wait("refused", || {
+                let _ = device.read(now());
+                device.write(now(), &PULL) == Err(WriteFault::Failed)
+            });
+            assert_eq!(hd.forces(), Vec3::zeros());
+            (hd.set)(FAILS, 0);
+            push(device, hd, FORCE, FORCE);
+        }
+        clauses::BEFORE => {
+            (hd.set)(CALIBRATION, 0x5002);
+            wait("uncalibrated", || device.lifecycle() == Lifecycle::Uncalibrated);
+            for _ in 0..20 {
+                let _ = device.read(now());
+                assert_eq!(device.write(now(), &PULL), Err(WriteFault::NotReady));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(hd.forces(), Vec3::zeros());
+            (hd.set)(CALIBRATION, 0x5000);
+            wait("ready", || device.lifecycle() == Lifecycle::Ready);
+        }
+        clauses::BROKEN => {
+            let opens = (hd.get)(OPENS);
+            (hd.set)(FAILS, 0x0302);
+            wait("absent", || device.lifecycle() == Lifecycle::Absent);
+            assert_eq!(hd.forces(), Vec3::zeros());
+            (hd.set)(FAILS, 0);
+            wait("found again", || (hd.get)(OPENS) > opens && device.lifecycle() == Lifecycle::Ready);
+            assert_eq!(hd.forces(), Vec3::zeros());
+        }
+        // What is asserted is asserted of each after it was dropped.
+        clauses::DROPPED => {}
+        clauses::POSE => {
+            (hd.place)(-15.0, 5.0, 25.0, 1);
+            wait("it moved", || {
+                device.read(now()).is_ok_and(|s| {
+                    let at = s.pose.translation.vector;
+                    let [x, y, z, ..] = s.joints;
+                    let tip = device.profile().kinematics.forward(&Vec3::new(x, y, z), None);
+                    (at - Vec3::new(-0.015, 0.005, 0.025)).norm() < 1e-12
+                        && tip.is_some_and(|tip| (tip - at).norm() < 1e-9)
+                        && s.buttons == 1
+                })
+            });
+        }
+        other => panic!("{other} is asked of nobody"),
+    }
 }
 
 /// Every call of a round hangs for ever, or comes back late: the device is absent and says why, nothing that the servo wanted before

@@ -1,6 +1,7 @@
 //! The same promises from the drivers of real devices, each over its emulator: a bus with frames, stalls and damage, the
 //! published bytes, the simulated mechanism. Truth is the emulator's own state.
 
+use super::clauses::{self, is_asked};
 use super::{CALLS, push};
 use hapticd::device::driver;
 use hapticd::device::emulated::bus::{Bus, DAMAGES, Gadget, Plugged};
@@ -16,7 +17,7 @@ use hapticd::device::registry::Registry;
 use hapticd::device::simulated::HandScript;
 use hapticd::device::wire::hid_haptic::Layout;
 use hapticd::device::{Device, Emergency, IoMode, Lifecycle, ReadFault, Sample, WriteFault};
-use hapticd::geometry::pose::{Vec3, Wrench, pose_is_finite};
+use hapticd::geometry::pose::{Twist, Vec3, Wrench, pose_is_finite};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -37,6 +38,8 @@ trait Rig: Device {
     fn now(&self) -> u64;
     fn shared(&self) -> Arc<Shared>;
     fn witness(&self) -> Box<dyn Fn() -> [i16; 3]>;
+    /// A user does something, where nothing is told otherwise.
+    fn stir(&mut self, k: u64);
 }
 
 trait Motors: Gadget + 'static {
@@ -44,6 +47,8 @@ trait Motors: Gadget + 'static {
     fn now(&self) -> [i16; 3];
     fn tip(&self) -> Vec3;
     fn applied(&self) -> &[(u64, [i16; 3])];
+    /// A user does something, where nothing is told otherwise.
+    fn stir(&mut self, _k: u64) {}
     /// Homes or calibrates, by hand as it were.
     fn calibrated(device: &mut Stepped<Self>) -> bool
     where
@@ -81,6 +86,25 @@ impl Motors for emulated::hid_haptic::HidHaptic {
         let now = device.now_ns();
         device.advance(now + 30 * MS);
         device.shared().ask_calibration();
+        device.until_ready(3000 * MS)
+    }
+}
+
+impl Motors for emulated::spacemouse::SpaceMouse {
+    const MOST: i16 = 0;
+    fn now(&self) -> [i16; 3] {
+        [0; 3]
+    }
+    fn tip(&self) -> Vec3 {
+        Vec3::zeros()
+    }
+    fn applied(&self) -> &[(u64, [i16; 3])] {
+        &[]
+    }
+    fn stir(&mut self, k: u64) {
+        self.deflect([(k % 700) as i16 - 350, 350, 0, 0, (k % 3) as i16, -350]);
+    }
+    fn calibrated(device: &mut Stepped<Self>) -> bool {
         device.until_ready(3000 * MS)
     }
 }
@@ -129,6 +153,9 @@ impl<G: Motors> Rig for Stepped<G> {
         let plugged = self.plugged().clone();
         Box::new(move || plugged.bus().gadget.now())
     }
+    fn stir(&mut self, k: u64) {
+        self.plugged().bus().gadget.stir(k);
+    }
 }
 
 /// The pose in which a WoodenHaptics is calibrated: body b upright, body c level, straight ahead.
@@ -157,14 +184,28 @@ fn wooden(length: usize, layout: Layout) -> Box<dyn Rig> {
     Box::new(Stepped::new(profile, Box::new(port), Plugged::new(Bus::new(gadget, -150.0, 91_000, true))))
 }
 
-/// Every driver of a device with motors.
-fn each(check: impl Fn(&str, Box<dyn Rig>)) {
-    check(
-        "Falcon",
-        falcon(emulated::falcon::Setup { homes_after: Some(15 * MS), ..Default::default() }, None),
-    );
-    check("WoodenHaptics 14", wooden(14, Layout::Short));
-    check("WoodenHaptics 64", wooden(64, Layout::Padded));
+fn mouse(new_layout: bool) -> Box<dyn Rig> {
+    let mut gadget = emulated::spacemouse::SpaceMouse::default();
+    gadget.new_layout = new_layout;
+    let port = Box::new(driver::spacemouse::SpaceMouse::default());
+    Box::new(Stepped::new(profile("spacemouse"), port, Plugged::new(Bus::new(gadget, 80.0, 5000, true))))
+}
+
+/// Every driver of which this is asked.
+fn each(clause: &str, check: impl Fn(&str, Box<dyn Rig>)) {
+    let homes = emulated::falcon::Setup { homes_after: Some(15 * MS), ..Default::default() };
+    let all: [(&str, Box<dyn Rig>); 5] = [
+        ("Falcon", falcon(homes, None)),
+        ("WoodenHaptics 14", wooden(14, Layout::Short)),
+        ("WoodenHaptics 64", wooden(64, Layout::Padded)),
+        ("SpaceMouse, old layout", mouse(false)),
+        ("SpaceMouse, new layout", mouse(true)),
+    ];
+    for (name, rig) in all {
+        if is_asked(name, clause) {
+            check(name, rig);
+        }
+    }
 }
 
 /// Ticks of a servo that pushes; the last sample.
@@ -179,9 +220,13 @@ fn tick(rig: &mut dyn Rig, from: u64, ticks: u64, wrench: &Wrench) -> (u64, Opti
 
 #[test]
 fn a_thousand_openings_each_end_with_zero() {
-    for round in 0..1000u64 {
+    for round in 0..3000u64 {
         let setup = emulated::falcon::Setup { seed: round, ..Default::default() };
-        let mut rig = if round % 2 == 0 { falcon(setup, None) } else { wooden(64, Layout::Padded) };
+        let mut rig = match round % 3 {
+            0 => falcon(setup, None),
+            1 => wooden(64, Layout::Padded),
+            _ => mouse(round % 2 == 0),
+        };
         // At another point of its life each time.
         let witness = rig.witness();
         let now = if round % 5 < 3 { rig.ready() } else { round * MS / 100 };
@@ -193,7 +238,7 @@ fn a_thousand_openings_each_end_with_zero() {
 
 #[test]
 fn the_pose_is_the_mechanism_s_own_once_it_is_calibrated() {
-    each(|name, mut rig| {
+    each(clauses::POSE, |name, mut rig| {
         let now = rig.ready();
         let (_, sample) = tick(&mut *rig, now, 30, &Wrench::ZERO);
         let sample = sample.expect("a sample");
@@ -208,7 +253,7 @@ fn the_pose_is_the_mechanism_s_own_once_it_is_calibrated() {
 /// The wrench that `write` reports is the one that the emulator's motor codes make, by its own joints.
 #[test]
 fn what_is_accepted_is_what_the_motors_get() {
-    each(|name, mut rig| {
+    each(clauses::ACCEPTED, |name, mut rig| {
         let now = rig.ready();
         let p = rig.profile().clone();
         for (k, size) in [(0u64, 0.5), (1, 2.0), (2, 1000.0)] {
@@ -236,7 +281,7 @@ fn what_is_accepted_is_what_the_motors_get() {
 
 #[test]
 fn before_it_is_calibrated_only_zero_is_taken() {
-    each(|name, mut rig| {
+    each(clauses::BEFORE, |name, mut rig| {
         let mut refused = 0;
         for k in 0..2000u64 {
             let at = k * MS / 4;
@@ -261,10 +306,10 @@ fn before_it_is_calibrated_only_zero_is_taken() {
 
 #[test]
 fn a_force_that_is_no_number_is_zero_and_a_failure() {
-    each(|name, mut rig| {
+    each(clauses::NO_NUMBER, |name, mut rig| {
         let now = rig.ready();
         let (now, _) = tick(&mut *rig, now, 10, &push());
-        assert_ne!(rig.motors(), [0; 3]);
+        assert!(rig.motors() != [0; 3] || rig.most() == 0);
         for (k, bad) in [f64::NAN, f64::INFINITY, -f64::INFINITY].into_iter().enumerate() {
             let w = Wrench { force: Vec3::new(0.1, bad, 0.0), torque: Vec3::zeros() };
             assert_eq!(rig.write(now + k as u64 * MS, &w), Err(WriteFault::Failed), "{name}");
@@ -276,7 +321,7 @@ fn a_force_that_is_no_number_is_zero_and_a_failure() {
 
 #[test]
 fn zero_reaches_the_motors_within_three_frames_and_stays() {
-    each(|name, mut rig| {
+    each(clauses::ZERO, |name, mut rig| {
         let now = rig.ready();
         for k in 0..20u64 {
             let at = now + k * 30 * MS + k * 47_000;
@@ -300,7 +345,7 @@ fn zero_reaches_the_motors_within_three_frames_and_stays() {
 #[test]
 fn unplugging_at_any_moment_ends_in_absent_and_begins_anew() {
     for at in (0..60u64).map(|k| 3 * MS + k * MS / 4) {
-        each(|name, mut rig| {
+        each(clauses::UNPLUGGED, |name, mut rig| {
             let late = at > 12 * MS;
             let base = if late { rig.ready() } else { 0 };
             let (mut now, _) = tick(&mut *rig, base, at / MS, &push());
@@ -310,6 +355,9 @@ fn unplugging_at_any_moment_ends_in_absent_and_begins_anew() {
             for k in 1..50u64 {
                 let read = rig.read(now + k * MS);
                 let _ = rig.write(now + k * MS, &push());
+                if rig.lifecycle() == Lifecycle::Absent {
+                    assert!(rig.rate().is_none_or(|r| r == Twist::ZERO), "{name}: it moves on");
+                }
                 if rig.lifecycle() == Lifecycle::Absent && gone.is_none() {
                     gone = Some(k);
                     assert_eq!(read, Err(ReadFault::Gone), "{name}");
@@ -320,7 +368,8 @@ fn unplugging_at_any_moment_ends_in_absent_and_begins_anew() {
             now += 100 * MS;
             rig.plug(now);
             let before = rig.applied().len();
-            let (mut uncalibrated, mut ready) = (false, false);
+            let moves = rig.most() > 0;
+            let (mut uncalibrated, mut ready) = (!moves, false);
             for k in 0..1500u64 {
                 let _ = rig.read(now + k * MS);
                 // Whoever pushed before pushes on; it is not let through before the frame is known again.
@@ -335,7 +384,7 @@ fn unplugging_at_any_moment_ends_in_absent_and_begins_anew() {
                 }
             }
             assert!(uncalibrated && ready, "{name}: {uncalibrated} {ready}");
-            assert!(rig.applied().len() > before);
+            assert!(!moves || rig.applied().len() > before);
         });
     }
 }
@@ -344,22 +393,28 @@ fn unplugging_at_any_moment_ends_in_absent_and_begins_anew() {
 /// limit, numbers that only rise; and afterwards all is well at once.
 #[test]
 fn damaged_transfers_do_no_harm() {
-    each(|name, mut rig| {
+    each(clauses::DAMAGED, |name, mut rig| {
         let now = rig.ready();
         rig.damage(0.2);
         let mut last = 0;
         let (mut good, mut lost) = (0, 0);
         for k in 0..2000u64 {
+            rig.stir(k);
             if let Ok(s) = rig.read(now + k * MS) {
                 assert!(pose_is_finite(&s.pose) && s.joints.iter().all(|j| j.is_finite()), "{name}");
                 assert!(s.seq >= last && s.time_ns <= now + k * MS, "{name}");
+                assert!(
+                    rig.most() > 0
+                        || s.pose.translation.vector.norm() <= rig.profile().workspace_radius * (1.0 + 1e-9)
+                );
                 good += u32::from(s.seq > last);
                 lost += s.lost;
                 last = s.seq;
             }
             let _ = rig.write(now + k * MS, &push().scaled(if k % 7 == 0 { 1e6 } else { 1.0 }));
         }
-        assert!(good > 1000 && lost > 50, "{name}: {good} good, {lost} lost");
+        // What speaks only when something changes cannot be missed.
+        assert!(good > 1000 && (lost > 50 || rig.most() == 0), "{name}: {good} good, {lost} lost");
         assert!(rig.applied().iter().all(|(_, c)| c.iter().all(|c| c.abs() <= rig.most())), "{name}");
         rig.damage(0.0);
         let now = now + 2000 * MS;
@@ -377,7 +432,7 @@ fn damaged_transfers_do_no_harm() {
 
 #[test]
 fn a_bus_that_stands_still_gives_stale_samples_and_goes_on() {
-    each(|name, mut rig| {
+    each(clauses::STALE, |name, mut rig| {
         let now = rig.ready();
         let (now, before) = tick(&mut *rig, now, 20, &push());
         rig.stall(now, now + 40 * MS);
@@ -392,7 +447,7 @@ fn a_bus_that_stands_still_gives_stale_samples_and_goes_on() {
 
 #[test]
 fn refused_writes_close_the_device_and_it_is_opened_again() {
-    each(|name, mut rig| {
+    each(clauses::REFUSED, |name, mut rig| {
         let now = rig.ready();
         let (now, _) = tick(&mut *rig, now, 10, &push());
         rig.refuse(true);
@@ -509,6 +564,31 @@ fn a_dip_of_the_supply_takes_the_frame_and_the_force_with_it() {
     assert_eq!(plugged.bus().gadget.leds, 8, "red while it does not know its frame");
 }
 
+/// The ring: red (8) while the frame is not known, blue (4) when it is, green (2) while it pushes. Each of the grip's buttons is a bit.
+#[test]
+fn the_ring_tells_what_the_falcon_does_and_its_grip_is_heard() {
+    let profile = profile("novint-falcon");
+    let setup = emulated::falcon::Setup { homes_after: Some(30 * MS), ..Default::default() };
+    let gadget = emulated::falcon::Falcon::new(&profile, &HandScript::default(), setup).expect("in reach");
+    let plugged = Plugged::new(Bus::new(gadget, 0.0, 0, false));
+    let mut device = Stepped::new(profile, Box::new(driver::falcon::Falcon::new(None)), plugged.clone());
+    let leds = || plugged.bus().gadget.leds;
+    device.advance(20 * MS);
+    assert_eq!((device.lifecycle(), leds()), (Lifecycle::Uncalibrated, 8));
+    let mut now = Rig::ready(&mut device);
+    let mut sample = None;
+    for (wrench, light) in [(Wrench::ZERO, 4), (push(), 2), (Wrench::ZERO, 4)] {
+        (now, sample) = tick(&mut device, now, 10, &wrench);
+        assert_eq!(leds(), light, "{wrench:?}");
+    }
+    assert_eq!(sample.expect("samples").buttons, 0);
+    for buttons in (0..16u8).rev() {
+        plugged.bus().gadget.press(buttons);
+        (now, sample) = tick(&mut device, now, 6, &Wrench::ZERO);
+        assert_eq!(sample.expect("samples").buttons, u32::from(buttons));
+    }
+}
+
 /// A mouse's deflection moves the tool; its force is none; without changes its samples stay fresh.
 #[test]
 fn a_mouse_moves_the_tool_and_gives_no_force() {
@@ -548,10 +628,18 @@ fn on_the_clock(setup: emulated::falcon::Setup) -> Plugged<emulated::falcon::Fal
 
 /// The I/O thread over a device on the machine's clock, and the servo's end.
 fn threaded<G: Gadget + 'static>(plugged: &Plugged<G>, port: Box<dyn Port>) -> Front {
+    threaded_as(profile("novint-falcon"), plugged, port)
+}
+
+fn threaded_as<G: Gadget + 'static>(
+    profile: Arc<Profile>,
+    plugged: &Plugged<G>,
+    port: Box<dyn Port>,
+) -> Front {
     let shared = Arc::new(Shared::default());
     let runner = Runner::new(Box::new(plugged.clone()), port, shared.clone());
     let thread = IoThread::start(runner, shared.clone(), Scheduling::default()).expect("a thread");
-    Front::new(profile("novint-falcon"), shared, Some(thread))
+    Front::new(profile, shared, Some(thread))
 }
 
 /// Waits for something that another thread does, however busy the machine is.
@@ -563,6 +651,65 @@ fn wait(what: &str, mut until: impl FnMut() -> bool) {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     panic!("waited in vain: {what}");
+}
+
+/// Before the servo runs nobody commands anything, so after a tenth of a second nothing is sent: whoever calibrates then has to speak.
+#[test]
+fn a_device_that_nobody_speaks_to_is_calibrated_all_the_same() {
+    let profile = profile("woodenhaptics-v2015");
+    let hand = HandScript::parse(PRESET_POSE).expect("script");
+    let gadget = emulated::hid_haptic::HidHaptic::new(&profile, &hand, 64).expect("in reach");
+    let plugged = Plugged::real(Bus::new(gadget, 0.0, 0, true), now_ns());
+    let preset = profile.encoders.expect("encoders").preset.map(|p| p.try_into().expect("of 16 bits"));
+    let port = Box::new(driver::hid_haptic::HidHaptic::new(Layout::Padded, preset));
+    let mut front = threaded_as(profile, &plugged, port);
+    front.zero(now_ns());
+    wait("the first packets", || front.lifecycle() == Lifecycle::Uncalibrated);
+    let mut last = u64::MAX;
+    wait("silence", || {
+        let sent = front.shared().stats.sent.load(Relaxed);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        std::mem::replace(&mut last, sent) == sent
+    });
+    // A machine that stands still for seconds needs another try.
+    wait("calibrated", || front.calibrate().is_ok());
+    assert_eq!(front.lifecycle(), Lifecycle::Ready);
+}
+
+/// Unplugged while it pushes: the I/O thread sleeps from then on, but for a look now and then, although the servo goes on; so do its rounds while the device
+/// runs follow the frames and not the processor's speed. Rounds are counted, since a busy machine can only make them fewer.
+#[test]
+fn without_its_device_the_io_thread_sleeps() {
+    let plugged = on_the_clock(emulated::falcon::Setup::default());
+    let mut front = threaded(&plugged, Box::new(driver::falcon::Falcon::new(None)));
+    let shared = front.shared().clone();
+    // Rounds in a second or so of the servo's ticks, and that time in ms.
+    let rounds = |front: &mut Front| {
+        let (before, begin) = (shared.stats.rounds.load(Relaxed), std::time::Instant::now());
+        for _ in 0..1000 {
+            let _ = (front.read(now_ns()), front.write(now_ns(), &push()));
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        (shared.stats.rounds.load(Relaxed) - before, begin.elapsed().as_millis() as u64)
+    };
+    wait("force", || {
+        let _ = (front.read(now_ns()), front.write(now_ns(), &push()));
+        plugged.bus().gadget.codes() != [0; 3]
+    });
+    let (busy, ms) = rounds(&mut front);
+    println!("{busy} rounds in {ms} ms while it runs");
+    assert!(busy < 8 * ms, "{busy} rounds in {ms} ms");
+    plugged.bus().unplug(now_ns());
+    wait("absent", || front.lifecycle() == Lifecycle::Absent);
+    let (idle, ms) = rounds(&mut front);
+    println!("{idle} rounds in {ms} ms after it was unplugged");
+    // It looks for its end twenty times a second, for its device four times.
+    assert!(idle <= 5 + ms / 20, "{idle} rounds in {ms} ms");
+    plugged.bus().plug(now_ns());
+    wait("it is back", || {
+        front.zero(now_ns());
+        front.lifecycle() == Lifecycle::Ready
+    });
 }
 
 /// A Falcon's packets, until a bug ends the thread that makes them.
@@ -640,7 +787,7 @@ fn taken(last_word: &dyn Emergency, shared: &Shared) {
 /// have a packet with force under way.
 #[test]
 fn a_last_word_is_not_said_to_be_taken_before_it_is() {
-    each(|name, mut rig| {
+    each(clauses::ZERO, |name, mut rig| {
         let word = |rig: &dyn Rig| Emergency::zero(&*rig.shared(), 0);
         assert!(word(&*rig), "{name}: not opened yet");
         for _ in 0..4000 {

@@ -72,11 +72,18 @@ static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 
 /// The call that hangs, and for how long, ms; `u32::MAX` = until it is told otherwise.
 static HANG: Mutex<(c_int, c_uint)> = Mutex::new((-1, 0));
+/// The call in which the plug is pulled.
+static PULLED: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(-1);
 /// Frames that have put a force on the motors.
 static PUSHES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 /// Every call comes by here first.
 fn pass(call: c_int) {
+    use std::sync::atomic::Ordering::SeqCst;
+    if PULLED.compare_exchange(call, -1, SeqCst, SeqCst).is_ok() {
+        // Every later frame ends with an error, and the motors have no power.
+        with(|s| (s.present, s.fails, s.error, s.force) = (false, 0x0302, 0x0302, [0.0; 3]));
+    }
     let hang = || *HANG.lock().unwrap_or_else(|e| e.into_inner());
     let asked = std::env::var("STANDIN_HANG").ok().and_then(|t| t.parse::<c_int>().ok());
     let begin = std::time::Instant::now();
@@ -114,7 +121,7 @@ pub unsafe extern "C" fn hdInitDevice(name: *const c_char) -> c_uint {
         s.next += 1;
         s.open = Some(s.next);
         s.current = s.next;
-        (s.force, s.pending, s.fails) = ([0.0; 3], [0.0; 3], 0);
+        (s.force, s.pending) = ([0.0; 3], [0.0; 3]);
         s.next
     })
 }
@@ -333,11 +340,15 @@ pub extern "C" fn standin_place(x: f64, y: f64, z: f64, buttons: c_int) {
     with(|s| (s.position, s.buttons) = ([x, y, z], buttons));
 }
 
-/// 0: plugged in (1) or not (0). 1: error at each frame's end. 2: calibration. 3: the scheduler hangs (1). 4: style.
+/// 0: plugged in (1) or not (0). 5: the plug is pulled in the call of this number. 1: error at each frame's end. 2: calibration. 3: the scheduler hangs (1). 4: style.
 #[unsafe(no_mangle)]
 pub extern "C" fn standin_set(what: c_int, value: c_uint) {
     with(|s| match what {
-        0 => s.present = value != 0,
+        0 => {
+            s.present = value != 0;
+            s.fails = if s.present { 0 } else { s.fails };
+        }
+        5 => PULLED.store(value as c_int, std::sync::atomic::Ordering::SeqCst),
         1 => s.fails = value,
         2 => s.calibration = value,
         3 => s.still = value != 0,
