@@ -1,7 +1,7 @@
 //! `hapticd doctor`: each line ok, degraded and unknown on a made-up /proc and /sys, and the process limits for real in
 //! a child whose limits are lowered.
 
-use hapticd::cli::doctor::{Check, FifoAttempt, Root, Status, checks};
+use hapticd::cli::doctor::{Check, Daemon, FifoAttempt, Root, Status, Told, checks};
 use hapticd::device::registry::Registry;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -58,7 +58,13 @@ fn on(changes: &[(&str, Option<&str>)], fifo: &FifoAttempt) -> Vec<Check> {
             None => std::fs::remove_file(dir.path().join(path)).unwrap(),
         }
     }
-    checks(&Root::new(dir.path()), fifo, &Registry::builtin(), &[])
+    checks(&Root::new(dir.path()), fifo, &Registry::builtin(), &[], &idle())
+}
+
+/// A daemon that has a Falcon ready.
+fn idle() -> Daemon {
+    let [role, profile, state, trouble] = ["", "novint-falcon", "idle", ""].map(str::to_owned);
+    Daemon::Tells(vec![Told { role, profile, state, trouble }])
 }
 
 fn line<'a>(all: &'a [Check], name: &str) -> &'a Check {
@@ -232,7 +238,7 @@ fn capabilities_stand_above_limits() {
 #[test]
 fn an_empty_system_tells_nothing_and_claims_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let all = checks(&Root::new(dir.path()), &FifoAttempt::Granted, &Registry::builtin(), &[]);
+    let all = checks(&Root::new(dir.path()), &FifoAttempt::Granted, &Registry::builtin(), &[], &idle());
     for name in [
         "RLIMIT_RTPRIO",
         "RLIMIT_MEMLOCK",

@@ -5,10 +5,12 @@ mod cpu;
 mod devices;
 mod kernel;
 mod limits;
+mod state;
 mod wake;
 
 pub use check::{Check, Root, Status};
 pub use limits::{FifoAttempt, try_fifo};
+pub use state::{Daemon, Told};
 pub use wake::{BUCKETS_US, Wake, measure as measure_wake};
 
 use crate::device::registry::Registry;
@@ -33,13 +35,22 @@ pub struct Args {
     /// Directory of further device profiles
     #[arg(long, value_name = "DIR")]
     pub profiles: Option<PathBuf>,
+    /// Ask the daemon on this control socket what it knows of the devices; without it /run/hapticd and $XDG_RUNTIME_DIR/hapticd are tried in turn
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
     /// Read /proc, /sys, /dev and /boot below this directory (for tests and for looking at another machine's copy)
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     pub root: PathBuf,
 }
 
 /// Everything but the wake-up measurement, in the order of printing.
-pub fn checks(root: &Root, fifo: &FifoAttempt, registry: &Registry, wanted: &[String]) -> Vec<Check> {
+pub fn checks(
+    root: &Root,
+    fifo: &FifoAttempt,
+    registry: &Registry,
+    wanted: &[String],
+    daemon: &Daemon,
+) -> Vec<Check> {
     let mut all = vec![
         limits::scheduling(fifo),
         limits::realtime_priority(root),
@@ -56,7 +67,7 @@ pub fn checks(root: &Root, fifo: &FifoAttempt, registry: &Registry, wanted: &[St
         cpu::clocksource(root),
         cpu::simd(),
     ];
-    all.extend(devices::checks(root, registry, wanted));
+    all.extend(devices::checks(root, registry, wanted, daemon));
     all
 }
 
@@ -70,7 +81,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         registry.profile(name).map_err(super::exit::Usage::from)?;
     }
     let root = Root::new(&args.root);
-    let mut all = checks(&root, &try_fifo(limits::PRIORITY), &registry, &args.device);
+    let daemon = Daemon::ask(args.socket.as_deref());
+    let mut all = checks(&root, &try_fifo(limits::PRIORITY), &registry, &args.device, &daemon);
     let wake = if args.seconds > 0.0 {
         if !args.json {
             super::out::note(format_args!("measuring wake-ups for {} s ...", args.seconds));

@@ -2,6 +2,8 @@
 //!
 //! Best effort: nothing here fails, and nothing opens a device.
 
+use super::attached::Kind;
+use super::wire::hid_haptic::{USAGE, USAGE_PAGE};
 use std::path::Path;
 
 /// A kind of haptic device by its USB ids.
@@ -137,6 +139,9 @@ fn hid() -> Vec<Seen> {
     api.device_list()
         .filter_map(|d| {
             let known = *lookup(d.vendor_id(), d.product_id())?;
+            if is_aside(&known, (d.usage_page(), d.usage())) {
+                return None;
+            }
             Some(Seen {
                 known,
                 product: d.product_id(),
@@ -145,6 +150,11 @@ fn hid() -> Vec<Seen> {
             })
         })
         .collect()
+}
+
+/// A further HID interface of a WoodenHaptics (a Teensy has one for its messages), by its usage, 0 where the system does not tell: nobody drives it.
+fn is_aside(known: &Known, usage: (u16, u16)) -> bool {
+    Kind::of_known(known) == Some(Kind::HidHaptic) && usage.0 != 0 && usage != (USAGE_PAGE, USAGE)
 }
 
 /// USB devices below a sysfs directory.
@@ -245,6 +255,16 @@ mod tests {
         assert_eq!(seen.len(), 1);
         assert_eq!((seen[0].path.as_str(), seen[0].serial.as_deref()), ("usb 1-2", Some("AB?[31m12")));
         assert!(usb(&root.path().join("absent")).is_empty());
+    }
+
+    #[test]
+    fn a_teensy_s_second_interface_is_no_device() {
+        let (teensy, mouse) = (lookup(0x16c0, 0x0486).unwrap(), lookup(0x256f, 0xc635).unwrap());
+        assert!(is_aside(teensy, (0xffc9, 0x0004)), "its serial emulation");
+        for usage in [(0xffab, 0x0200), (0, 0)] {
+            assert!(!is_aside(teensy, usage), "{usage:x?}");
+        }
+        assert!(!is_aside(mouse, (1, 8)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Devices: whether their nodes can be opened, and what ends their last torque when nobody commands any more.
 
 use super::check::{Check, Root};
+use super::state::{self, Daemon};
 use crate::device::attached::Kind;
 use crate::device::known::{Known, lookup};
 use crate::device::registry::Registry;
@@ -41,10 +42,15 @@ impl Found {
 }
 
 /// The device lines: nodes, service, torque hold.
-pub fn checks(root: &Root, registry: &Registry, wanted: &[String]) -> Vec<Check> {
+pub fn checks(root: &Root, registry: &Registry, wanted: &[String], daemon: &Daemon) -> Vec<Check> {
     let found = attached(root);
     let mut out = vec![nodes(root, &found)];
-    out.extend(found.iter().map(driver));
+    for device in &found {
+        out.push(driver(device));
+        let kind = Kind::of_known(device.known);
+        let alike = found.iter().filter(|f| Kind::of_known(f.known) == kind).count();
+        out.extend(state::check(device.known, &device.node, alike, daemon));
+    }
     let mut names: Vec<String> = wanted.to_vec();
     names.extend(found.iter().filter(|f| f.known.force).flat_map(Found::names));
     names.sort();
