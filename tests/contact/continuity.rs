@@ -106,14 +106,16 @@ fn leap(
         step.windows(3).zip(1..).map(|(w, k)| ((w[1] - w[0]).norm() + (w[1] - w[2]).norm(), k)).collect();
     unlike.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut left = 0.0f64;
-    for (_, k) in unlike.into_iter().take(6) {
+    for (_, k) in unlike.into_iter().take(12) {
         let (mut from, mut to) = (f64::from(k), f64::from(k + 1));
+        // What the steps beside it let expect of a micrometre.
+        let slope = 0.5 * (step[k as usize - 1] + step[k as usize + 1]);
+        let off = |a: f64, b: f64| (force(b) - force(a) - slope * (b - a)).norm();
         while to - from > 1e-4 {
             let middle = 0.5 * (from + to);
-            let [a, m, b] = [from, middle, to].map(force);
-            if (m - a).norm() > (b - m).norm() { to = middle } else { from = middle }
+            if off(from, middle) > off(middle, to) { to = middle } else { from = middle }
         }
-        left = left.max((force(to) - force(from)).norm());
+        left = left.max(off(from, to));
     }
     (left, forces.iter().map(Vec3::norm).fold(0.0, f64::max))
 }
