@@ -70,8 +70,8 @@ proptest! {
         let c = ask(&tool, &pose, &object);
         prop_assert!(c.complete);
 
-        let (mut normals, mut along) = (Vector6::zeros(), Vector6::zeros());
-        let (mut deepest, mut pressed, mut size) = (f64::NEG_INFINITY, 0u32, 0.0);
+        let [mut normals, mut plain, mut smooth] = [Vector6::zeros(); 3];
+        let (mut deepest, mut pressed, mut size, mut area) = (f64::NEG_INFINITY, 0u32, 0.0, 0.0);
         for i in 0..sampled.len {
             let p = pose * sampled.position(i);
             let (depth, g) = read(&field, &p);
@@ -80,15 +80,24 @@ proptest! {
                 continue;
             }
             pressed += 1;
-            let normal = pose.rotation
-                * Vec3::new(sampled.nx[i].into(), sampled.ny[i].into(), sampled.nz[i].into());
+            area += f64::from(sampled.area[i]);
+            let normal =
+                pose.rotation * Vec3::new(sampled.nx[i].into(), sampled.ny[i].into(), sampled.nz[i].into());
+            // A gradient without leaps: of depths half a cell off, at the corners of a tetrahedron.
+            let about = [[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]].map(Vec3::from);
+            let even = about.iter().map(|s| s * read(&field, &(p + s * 0.5 * field.cell)).0).sum::<Vec3>()
+                * (0.5 / field.cell);
             let push = super::PRESSURE * f64::from(sampled.area[i]) * depth;
             size += push;
-            for (sum, f) in [(&mut normals, normal * push), (&mut along, g * normal.dot(&g) * push)] {
+            let pushes = [normal, g * normal.dot(&g), even * normal.dot(&even)].map(|n| n * push);
+            for (sum, f) in [&mut normals, &mut plain, &mut smooth].into_iter().zip(pushes) {
                 let torque = (p.coords - pose.translation.vector).cross(&f);
                 *sum += Vector6::new(f.x, f.y, f.z, torque.x, torque.y, torque.z);
             }
         }
+        // Up to 60 points the gradient without leaps, from 120 on the field's own.
+        let count = area * sampled.len as f64 / sampled.total_area;
+        let along = plain + (smooth - plain) * (1.0 - ((count - 60.0) / 60.0).clamp(0.0, 1.0));
         // Single precision: positions in cells of the grid, and what adds up of so many pushes.
         let depth_error = 1e-6 * (1.0 + f64::from(cells)) * field.cell;
         if deepest.abs() > depth_error {
