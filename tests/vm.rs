@@ -39,7 +39,7 @@ const PART: &str = "HAPTICD_VM_PART";
 /// Set for the emulator of a Falcon whose servo is stopped before the plug is pulled.
 const STOPPED: &str = "HAPTICD_VM_STOPPED";
 const SECONDS: u64 = 10;
-/// The guest's processor is emulated: it integrates a mechanism for this much between two packets and no more, ns.
+/// The guest's processor is emulated: it moves a mechanism by one step between two packets, of so many ns at most.
 const SLOW: u64 = 1_000_000;
 
 /// Runs one part of this very program in the machine, on the kernel that `options` of the machine's tool choose; false where

@@ -123,7 +123,7 @@ impl Falcon {
         self.codes
     }
 
-    /// On a slow processor: of the time between two packets the mechanism moves for so long at most, ns.
+    /// On a slow processor, before it is switched on: the mechanism moves by one step from packet to packet, of this length at most, ns.
     pub fn hurry(&mut self, longest_ns: u64) {
         self.bench.hurry(longest_ns);
     }

@@ -71,7 +71,7 @@ impl HidHaptic {
         self.currents
     }
 
-    /// On a slow processor: of the time between two packets the mechanism moves for so long at most, ns.
+    /// On a slow processor, before it is switched on: the mechanism moves by one step from packet to packet, of this length at most, ns.
     pub fn hurry(&mut self, longest_ns: u64) {
         self.bench.hurry(longest_ns);
     }
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// A packet each 10 ms, of which the mechanism sees one: it goes the way of one that gets a packet each millisecond, and goes on from there.
+    /// A packet each 10 ms, of which the mechanism sees one: it goes the way of one that gets a packet each millisecond, but for what the longer steps cost.
     #[test]
     fn a_slow_processor_sees_the_mechanism_move_slowly() {
         let moving = HandScript::parse(
@@ -229,7 +229,8 @@ mod tests {
             hid.tip()
         };
         let slow = run(10_000_000, true);
-        assert_eq!(slow, run(1_000_000, false));
+        let right = run(1_000_000, false);
+        assert!((slow - right).norm() < 1e-3, "{slow} {right}");
         assert!((slow - run(10_000_000, false)).norm() > 0.02);
     }
 
