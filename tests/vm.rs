@@ -137,9 +137,9 @@ fn modprobe(modules: &[&str]) {
     assert!(done.success(), "{modules:?}");
 }
 
-/// The device must not wait behind its driver: the calling thread becomes real-time, above it.
+/// The device must not wait behind its driver: the calling thread becomes real-time, above it (the unit runs its servo at 80 and its I/O at 81).
 pub fn above_the_driver() {
-    let param = libc::sched_param { sched_priority: 60 };
+    let param = libc::sched_param { sched_priority: 85 };
     // SAFETY: `param` is valid for the call; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) };
 }
