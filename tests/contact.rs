@@ -551,7 +551,6 @@ fn what_the_tree_leaves_out_cannot_touch() {
             let pose = turned(axis, 6.0 * r(7), place.x, place.y, place.z);
             let c = ask(&tool, &pose, &object);
             let (mut normals, mut plain, mut smooth) = (Vector6::zeros(), Vector6::zeros(), Vector6::zeros());
-            let mut area = 0.0;
             let (mut deepest, mut pressed, mut inside, mut nearest) =
                 (f64::NEG_INFINITY, 0, true, f64::INFINITY);
             for i in 0..points.len {
@@ -565,7 +564,6 @@ fn what_the_tree_leaves_out_cannot_touch() {
                 let normal =
                     pose.rotation * Vec3::new(points.nx[i].into(), points.ny[i].into(), points.nz[i].into());
                 let size = PRESSURE * f64::from(points.area[i]) * depth.max(0.0);
-                area += if depth > 0.0 { f64::from(points.area[i]) } else { 0.0 };
                 // Of a few points the gradient is that of depths about them, at the corners of a tetrahedron.
                 let about = [[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]];
                 let depths =
@@ -578,8 +576,8 @@ fn what_the_tree_leaves_out_cannot_touch() {
                 }
             }
             assert!(c.complete);
-            let count = area * 12_000.0 / points.total_area;
-            let along = plain + (smooth - plain) * (1.0 - ((count - 60.0) / 60.0).clamp(0.0, 1.0));
+            let along =
+                plain + (smooth - plain) * (1.0 - ((f64::from(pressed) - 60.0) / 60.0).clamp(0.0, 1.0));
             // Of a sparse contact the answer lies between the two sums, with one part for force and torque.
             let (off, got) = (along - normals, wrench(&c) - normals);
             let part = if off.norm() > 1e-9 { got.dot(&off) / off.norm_squared() } else { 0.0 };

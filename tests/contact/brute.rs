@@ -71,7 +71,7 @@ proptest! {
         prop_assert!(c.complete);
 
         let [mut normals, mut plain, mut smooth] = [Vector6::zeros(); 3];
-        let (mut deepest, mut pressed, mut size, mut area) = (f64::NEG_INFINITY, 0u32, 0.0, 0.0);
+        let (mut deepest, mut pressed, mut size) = (f64::NEG_INFINITY, 0u32, 0.0);
         for i in 0..sampled.len {
             let p = pose * sampled.position(i);
             let (depth, g) = read(&field, &p);
@@ -80,7 +80,6 @@ proptest! {
                 continue;
             }
             pressed += 1;
-            area += f64::from(sampled.area[i]);
             let normal =
                 pose.rotation * Vec3::new(sampled.nx[i].into(), sampled.ny[i].into(), sampled.nz[i].into());
             // A gradient without leaps: of depths half a cell off, at the corners of a tetrahedron.
@@ -96,8 +95,7 @@ proptest! {
             }
         }
         // Up to 60 points the gradient without leaps, from 120 on the field's own.
-        let count = area * sampled.len as f64 / sampled.total_area;
-        let along = plain + (smooth - plain) * (1.0 - ((count - 60.0) / 60.0).clamp(0.0, 1.0));
+        let along = plain + (smooth - plain) * (1.0 - ((f64::from(pressed) - 60.0) / 60.0).clamp(0.0, 1.0));
         // Single precision: positions in cells of the grid, and what adds up of so many pushes.
         let depth_error = 1e-6 * (1.0 + f64::from(cells)) * field.cell;
         if deepest.abs() > depth_error {

@@ -47,7 +47,7 @@ use crate::geometry::simd::{LANES, SimdLevel, level};
 use crate::geometry::{Point, Pose, Vec3, Wrench};
 use again::revisit;
 use ball::Place;
-use kernel::{ALONG, AREA, Job, LACK, SOFT_AREA, STIFFNESS, STILL, Sums};
+use kernel::{ALONG, Job, Lack, SOFT_AREA, STIFFNESS, STILL, Sums};
 use source::{Graded, Source};
 use sparse::{ENTERED, Enough, Sampling, few, settled};
 use sweep::{Sweep, count, sweep};
@@ -152,10 +152,9 @@ struct Ask<'a> {
 impl Ask<'_> {
     /// From when on the parts along the depth gradient do not matter, if `points` stand for the whole tool.
     fn enough(&self, points: f64) -> Enough {
-        let enough = Enough::of(cell(self.shell, points));
         match self.shell.law {
-            ForceLaw::Pressure(Normals::Field) => Enough::never(enough.few),
-            _ => enough,
+            ForceLaw::Pressure(Normals::Field) => Enough::NEVER,
+            _ => Enough::of(cell(self.shell, points)),
         }
     }
 
@@ -238,8 +237,8 @@ impl Ask<'_> {
             t: weights.t as f32,
             partial: weights.partial,
         };
-        // What the points of a level granted in part stand for is known at the end only; hardly ever half of what they seem to.
-        let mut sums = Sums::new(Enough::never(2.0 * Enough::of(cell(shell, plan.granted)).few));
+        // What the points of a level granted in part stand for is known at the end only.
+        let mut sums = Sums::new(Enough::NEVER);
         let end = weights.last_block();
         let walked = walk(self.simd, &self.job, &from, end, units as usize, passed, &mut sums);
         // Points that were visited or cannot matter.
@@ -351,6 +350,12 @@ fn depth_bounds(sums: &Sums, covering: f64, error: f64) -> Bounds {
     Bounds { lower: (inside - error).max(outside), upper: any + error + covering }
 }
 
+/// Force and torque of what a few points lack.
+fn wrench_of(lack: &Lack) -> Wrench {
+    let [fx, fy, fz, tx, ty, tz, _] = *lack;
+    Wrench { force: Vec3::new(fx, fy, fz), torque: Vec3::new(tx, ty, tz) }
+}
+
 /// Wrench and stiffness in the scene from the sums in the tool's frame; how much the push is along the depth gradient.
 /// `points` are those that stand for the whole tool.
 fn respond(
@@ -367,11 +372,12 @@ fn respond(
     let wrench = |i: usize| Wrench { force: triple(i), torque: triple(i + 3) };
     let cell = cell(shell, points);
     let sampling = Sampling { points: total(SOFT_AREA) / cell, depth: contact.depth / cell.sqrt() };
-    let few = few(total(AREA) / cell);
-    let along = wrench(ALONG) + wrench(LACK).scaled(few);
+    let (lack, count) = sums.lack();
+    let few = few(count) * factor;
+    let along = wrench(ALONG) + wrench_of(&lack).scaled(few);
     let (settled, along) = match shell.law {
         ForceLaw::Pressure(Normals::Field) => (along, 1.0),
-        _ => settled(&wrench(0), &along, total(ALONG + 6) + few * total(LACK + 6), &sampling),
+        _ => settled(&wrench(0), &along, total(ALONG + 6) + few * lack[6], &sampling),
     };
     contact.wrench = Wrench { force: rotation * settled.force, torque: rotation * settled.torque };
 

@@ -43,7 +43,8 @@ pub(super) struct Apart {
     pub(super) complete: bool,
     /// The surfaces cross, or a point of the one was found inside the other.
     pub(super) overlap: bool,
-    /// 1, falling to 0 as the last part of the units goes: an answer that depends on `complete` would leap.
+    /// 1, falling to 0 as the last part of the units goes: an answer that depends on `complete` would leap. It falls by steps, of
+    /// a search each: small ones where there are many units.
     pub(super) sure: f64,
 }
 
@@ -57,8 +58,9 @@ impl Apart {
 
 /// Part of a budget that may go into finding out how far apart the bodies are.
 pub(super) const SHARE: u32 = 4;
-/// Of that, what is left when [`Apart::sure`] begins to fall.
+/// Of that, what is left when [`Apart::sure`] begins to fall; and the units that may go at once, left when it has fallen.
 const LAST: f64 = 0.25;
+const AT_ONCE: u32 = 96;
 /// What a search for the closest point of a surface counts: the time of so many nodes or cells, about.
 const SEARCH_WORK: u32 = 16;
 
@@ -90,8 +92,8 @@ impl Purse<'_> {
         if self.late || self.short {
             return 0.0;
         }
-        let left = f64::from(self.units.saturating_sub(self.work)) / f64::from(self.units.max(1));
-        if self.units == u32::MAX { 1.0 } else { (left / LAST).min(1.0) }
+        let left = f64::from(self.units.saturating_sub(self.work).saturating_sub(AT_ONCE));
+        if self.units == u32::MAX { 1.0 } else { (left / (LAST * f64::from(self.units.max(1)))).min(1.0) }
     }
 }
 

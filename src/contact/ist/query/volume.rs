@@ -95,7 +95,15 @@ pub(crate) fn query(
     if !state.touching {
         let found = distance::query(tree, solid, &frame, &relative, (reach, budget.deadline), state);
         if found.least > 0.0 {
-            return Contact { depth_bounds: found.bounds(), ..apart(found.work, Some(found.distance)) };
+            let need =
+                if found.complete { found.work } else { found.work.saturating_mul(2 * distance::SHARE) };
+            return Contact {
+                depth_bounds: found.bounds(),
+                need,
+                complete: found.complete,
+                deadline_hit: found.late,
+                ..apart(found.work, Some(found.distance))
+            };
         }
         separation = Some(found);
     }
@@ -125,10 +133,11 @@ pub(crate) fn query(
         separation = Some(seen);
     }
     let late = separation.as_ref().is_some_and(|s| s.late);
+    let complete = found.complete && separation.as_ref().is_none_or(|s| s.complete);
     let mut contact = Contact {
         work,
-        need: if found.complete { work } else { work.saturating_mul(2) },
-        complete: found.complete && !late,
+        need: if complete { work } else { work.saturating_mul(2) },
+        complete: complete && !late,
         deadline_hit: found.deadline_hit || late,
         touching,
         ..Contact::none(touching.then_some(0.0))

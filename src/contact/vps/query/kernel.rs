@@ -12,22 +12,24 @@ use crate::contact::vps::PATCHES;
 use crate::contact::vps::sorted::Sorted;
 use crate::geometry::field::block::{Cells, Spot};
 use crate::geometry::simd::{LANES, Simd, SimdLevel, apart, dispatch};
+use few::First;
 
 /// Blocks that press whose sums stay in f32 lanes before they are added in f64.
 const CHUNK: usize = TOGETHER;
 
 /// Sums: total force (3), total torque (3), elastic force (3), area (1), twice the symmetric part of the stiffness (21);
-/// force (3) and torque (3) of the parts along the depth gradient, the sum of their sizes (1); what these seven lack where a few
-/// points are all there is; the area once more, where points that have only just entered count little (1).
-const SUMS: usize = 46;
-/// Where the elastic force stands, the area, the stiffness, the parts along the depth gradient, what they lack, and the area
-/// that changes continuously.
+/// force (3) and torque (3) of the parts along the depth gradient, the sum of their sizes (1); the area once more, where points that
+/// have only just entered count little (1).
+const SUMS: usize = 39;
+/// Where the elastic force stands, the area, the stiffness, the parts along the depth gradient, and the area that changes
+/// continuously.
 pub(super) const STILL: usize = 6;
 pub(super) const AREA: usize = 9;
 pub(super) const STIFFNESS: usize = 10;
 pub(super) const ALONG: usize = 31;
-pub(super) const LACK: usize = 38;
-pub(super) const SOFT_AREA: usize = 45;
+pub(super) const SOFT_AREA: usize = 38;
+/// Force (3), torque (3) and size (1) of what the parts along the gradient lack where a few points are all there is.
+pub(super) type Lack = [f64; 7];
 
 /// Everything that a block needs, in the tool's frame.
 #[derive(Clone, Copy)]
@@ -83,7 +85,18 @@ pub(super) struct Sums {
 }
 
 /// Sums of a kind in each lane.
-pub(super) type Total = [[f64; LANES]; SUMS];
+type Total = [[f64; LANES]; SUMS];
+
+/// Sums as they were, for [`Sums::set`].
+#[derive(Clone, Copy)]
+pub(super) struct Totals {
+    total: Total,
+    patches: Option<Gather>,
+    lack: Lack,
+    /// Points that press, and of the first of them how many were kept.
+    count: usize,
+    kept: usize,
+}
 
 /// The sums of what presses.
 #[derive(Clone, Copy)]
@@ -94,13 +107,26 @@ struct Force {
     /// Blocks that press and, the first `waiting` of them, are not in `total` yet.
     pressed: [Pressed; CHUNK],
     waiting: usize,
+    /// Points that press, and the first of them.
+    count: usize,
+    first: First,
+    /// Up to date after the last visit.
+    lack: Lack,
 }
 
 impl Force {
     #[inline(always)]
     fn none(rubs: bool) -> Self {
         let patches = rubs.then_some(Gather::NONE);
-        Self { total: [[0.0; LANES]; SUMS], patches, pressed: [Pressed::NONE; CHUNK], waiting: 0 }
+        Self {
+            total: [[0.0; LANES]; SUMS],
+            patches,
+            pressed: [Pressed::NONE; CHUNK],
+            waiting: 0,
+            count: 0,
+            first: First::NONE,
+            lack: [0.0; 7],
+        }
     }
 }
 
@@ -152,16 +178,30 @@ impl Sums {
         self.force.as_ref()?.patches.as_ref()
     }
 
+    /// What the parts along the gradient lack, likewise, and how many points press.
+    pub(super) fn lack(&self) -> (Lack, usize) {
+        self.force.as_ref().map_or(([0.0; 7], 0), |f| (f.lack, f.count))
+    }
+
     /// The sums as they are, for [`Sums::set`].
-    pub(super) fn totals(&self) -> Option<(Total, Option<Gather>)> {
-        self.force.as_ref().map(|f| (f.total, f.patches))
+    pub(super) fn totals(&self) -> Option<Totals> {
+        self.force.as_ref().map(|f| Totals {
+            total: f.total,
+            patches: f.patches,
+            lack: f.lack,
+            count: f.count,
+            kept: f.first.len(),
+        })
     }
 
     /// Goes back to earlier sums.
-    pub(super) fn set(&mut self, totals: Option<(Total, Option<Gather>)>) {
+    pub(super) fn set(&mut self, totals: Option<Totals>) {
         if let Some(force) = &mut self.force {
-            let none = ([[0.0; LANES]; SUMS], force.patches.map(|_| Gather::NONE));
-            (force.total, force.patches) = totals.unwrap_or(none);
+            let patches = force.patches.map(|_| Gather::NONE);
+            let none = Totals { total: [[0.0; LANES]; SUMS], patches, lack: [0.0; 7], count: 0, kept: 0 };
+            let to = totals.unwrap_or(none);
+            (force.total, force.patches, force.lack, force.count) = (to.total, to.patches, to.lack, to.count);
+            force.first.cut(to.kept);
         }
     }
 
@@ -231,6 +271,10 @@ pub(super) fn finish_sorted(level: SimdLevel, job: &Job<'_>, from: &Sorted, sums
 fn rest<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, sums: &mut Sums) {
     if let Some(force) = &mut sums.force {
         sum(s, job, from, force, &sums.enough, &sums.deepest);
+        force.lack = [0.0; 7];
+        if force.count <= sums.enough.few && sums::along_matters(force, &sums.enough, &sums.deepest) {
+            force.lack = force.first.lack(s, job);
+        }
     }
 }
 

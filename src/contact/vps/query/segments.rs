@@ -7,10 +7,10 @@
 //! about 15 clusters).
 
 use super::ball::Place;
-use super::kernel::{ALONG, AREA, LACK, SOFT_AREA, Sums, finish_sorted, visit_sorted};
+use super::kernel::{ALONG, AREA, SOFT_AREA, Sums, finish_sorted, visit_sorted};
 use super::near::{each_pushing, near};
 use super::sparse::{Enough, Sampling, few, settled};
-use super::{cell, contact_point, job};
+use super::{cell, contact_point, job, wrench_of};
 use crate::contact::vps::sorted::Sorted;
 use crate::contact::vps::{ForceLaw, Normals, PointShell};
 use crate::contact::{ContactPoint, Query, ToolShape};
@@ -142,17 +142,17 @@ impl Segments {
         };
         let (simd, job) = (level(), job(q, shell, place));
         let cell = cell(shell, shell.len as f64);
-        let few_area = Enough::of(cell).few;
         // The parts along the gradient are wanted from each: whether they count is known at the end.
         let (mut normals, mut along, mut lack) = (Wrench::ZERO, Wrench::ZERO, Wrench::ZERO);
-        // Sizes of the parts, and what they lack; areas, m^2; m.
-        let (mut size, mut size_lack, mut area, mut soft, mut depth) = (0.0, 0.0, 0.0, 0.0, 0.0f64);
-        let mut sums = Sums::new(Enough::never(few_area));
+        // Sizes of the parts, and what they lack; m^2; m.
+        let (mut size, mut size_lack, mut soft, mut depth) = (0.0, 0.0, 0.0, 0.0f64);
+        let mut points = 0;
+        let mut sums = Sums::new(Enough::NEVER);
         let mut fresh = true;
         for ((blocks, answer), kept) in self.blocks.iter().zip(&mut self.answers).zip(&mut self.sums) {
             *kept = Kept::NOTHING;
             if !fresh {
-                sums = Sums::new(Enough::never(few_area - area));
+                sums = Sums::new(Enough { few: Enough::NEVER.few.saturating_sub(points), ..Enough::NEVER });
             }
             near(simd, &place, &shell.sorted.tree, blocks, |found| {
                 visit_sorted(simd, &job, &shell.sorted, found, &mut sums, &mut []);
@@ -172,19 +172,20 @@ impl Segments {
             let total = |i: usize| sums.total(i);
             let triple = |i: usize| Vec3::new(total(i), total(i + 1), total(i + 2));
             let wrench = |i: usize| Wrench { force: triple(i), torque: triple(i + 3) };
-            (kept.normals, kept.along, kept.lack) = (wrench(0), wrench(ALONG), wrench(LACK));
+            let (missing, count) = sums.lack();
+            (kept.normals, kept.along, kept.lack) = (wrench(0), wrench(ALONG), wrench_of(&missing));
             normals += kept.normals;
             along += kept.along;
             lack += kept.lack;
             size += total(ALONG + 6);
-            size_lack += total(LACK + 6);
+            size_lack += missing[6];
+            points += count;
             soft += total(SOFT_AREA);
             answer.pressed = total(AREA);
-            area += answer.pressed;
             depth = depth.max(sums.deepest.iter().fold(0.0, |m, &d| m.max(f64::from(d))));
         }
         let sampling = Sampling { points: soft / cell, depth: depth / cell.sqrt() };
-        let few = few(area / cell);
+        let few = few(points);
         let part = match shell.law {
             ForceLaw::Pressure(Normals::Field) => 1.0,
             _ => settled(&normals, &(along + lack.scaled(few)), size + few * size_lack, &sampling).1,

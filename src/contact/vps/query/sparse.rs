@@ -38,30 +38,28 @@ pub(super) struct Enough {
     pub(super) area: f64,
     /// Depth, m.
     pub(super) depth: f64,
-    /// Area from which on the points are not [`few`] any more, m^2.
-    pub(super) few: f64,
+    /// Points from which on they are not [`few`] any more.
+    pub(super) few: usize,
 }
 
 impl Enough {
-    /// Of points that stand for `cell` m^2 each; a little more than [`settled`] and [`few`] ask for, for rounding.
-    pub(super) fn of(cell: f64) -> Self {
-        let area = 1.001 * FEW[1] * cell;
-        Self { area, depth: 1.001 * SHALLOW[1] * cell.sqrt(), few: 1.001 * LEAPS[1] * cell }
-    }
+    /// The parts along the depth gradient always matter; what they lack, as long as the points are few.
+    pub(super) const NEVER: Self = Self { area: f64::INFINITY, depth: f64::INFINITY, few: MANY };
 
-    /// The parts along the depth gradient always matter; what they lack, up to `few` m^2.
-    pub(super) fn never(few: f64) -> Self {
-        Self { area: f64::INFINITY, depth: f64::INFINITY, few }
+    /// Of points that stand for `cell` m^2 each; a little more than [`settled`] asks for, for rounding.
+    pub(super) fn of(cell: f64) -> Self {
+        Self { area: 1.001 * FEW[1] * cell, depth: 1.001 * SHALLOW[1] * cell.sqrt(), few: MANY }
     }
 }
 
-/// Points up to which the leaps of the interpolation's gradient are kept out, and from which they are not: at an edge of the object
-/// one point's leap is as large as its force.
-const LEAPS: [f64; 2] = [60.0, 120.0];
+/// Points in contact up to which the leaps of the interpolation's gradient are kept out, and from which they are not: at an edge of
+/// the object one point's leap is as large as its force.
+const FEW_POINTS: usize = 60;
+pub(super) const MANY: usize = 120;
 
 /// How far so many points are only a few, 0..=1: how much of what their parts along the interpolation's gradient lack counts.
-pub(super) fn few(points: f64) -> f64 {
-    1.0 - ramp(points, LEAPS)
+pub(super) fn few(points: usize) -> f64 {
+    1.0 - ramp(points as f64, [FEW_POINTS as f64, MANY as f64])
 }
 
 /// The wrench of the points' normals, or of their parts along the depth gradient where the points are too few.

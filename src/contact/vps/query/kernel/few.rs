@@ -3,72 +3,102 @@
 //! That of the interpolation leaps where a point passes from cell to cell: by a cell over the object's radius, and by up to one beside
 //! its edges. Among many points this evens out. A tip, a corner, or a coarse shell would feel it at each border: for them the gradient
 //! is what depths about the point differ by, which changes continuously. The difference is summed apart, so that it
-//! can fade as the points become many ([`super::super::sparse::few`]).
+//! can fade as the points become many ([`super::super::sparse::few`]); only then does a point cost four look-ups more.
 
 use super::super::source::Source;
-use super::{Force, Job, LACK, cross, dot};
+use super::{Force, Job, Lack, cross, dot};
+use crate::contact::vps::query::sparse::MANY;
 use crate::geometry::field::block::Cells;
 use crate::geometry::simd::{LANES, Simd};
 
 /// Corners of a tetrahedron, half a cell along each axis from its middle.
 const ABOUT: [[f32; 3]; 4] = [[0.5, 0.5, 0.5], [0.5, -0.5, -0.5], [-0.5, 0.5, -0.5], [-0.5, -0.5, 0.5]];
+/// Sixteens of them.
+const SIXTEENS: usize = MANY.div_ceil(LANES);
 
-/// Up to sixteen points that press, from whatever blocks: most blocks of a small contact hold one or two.
+/// Sixteen points that press, from whatever blocks: most blocks of a small contact hold one or two.
+#[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Few {
+struct Sixteen {
     /// Position (m), inward normal and gradient of the interpolation, tool frame.
     at: [[f32; LANES]; 3],
     normal: [[f32; LANES]; 3],
     gradient: [[f32; LANES]; 3],
     /// N; 0 where there is none.
     force: [f32; LANES],
-    n: usize,
 }
 
-impl Few {
-    const NONE: Self = Self {
-        at: [[0.0; LANES]; 3],
-        normal: [[0.0; LANES]; 3],
-        gradient: [[0.0; LANES]; 3],
-        force: [0.0; LANES],
-        n: 0,
+/// The first points that press.
+#[derive(Clone, Copy)]
+pub(super) struct First {
+    points: [Sixteen; SIXTEENS],
+    len: usize,
+}
+
+impl First {
+    pub(super) const NONE: Self = {
+        let (one, three) = ([0.0; LANES], [[0.0; LANES]; 3]);
+        let none = Sixteen { at: three, normal: three, gradient: three, force: one };
+        Self { points: [none; SIXTEENS], len: 0 }
     };
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Forgets all from `len` on.
+    pub(super) fn cut(&mut self, len: usize) {
+        self.len = len;
+    }
+
+    /// What the parts along the gradient lack.
+    #[inline(always)]
+    pub(super) fn lack<S: Simd>(&self, s: S, job: &Job<'_>) -> Lack {
+        let mut lanes = [[0.0; LANES]; 7];
+        for (i, sixteen) in self.points.iter().enumerate().take(self.len.div_ceil(LANES)) {
+            add(s, job, sixteen, self.len - i * LANES, &mut lanes);
+        }
+        lanes.map(|l| l.iter().sum())
+    }
 }
 
-/// Adds what the parts along the gradient lack, of the blocks that press.
-#[inline(always)]
-pub(super) fn add_few<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, force: &mut Force) {
-    let mut few = Few::NONE;
-    for i in 0..force.waiting {
-        let Some(p) = force.pressed.get(i) else { break };
-        let block = p.block as usize;
-        let (Some(at), Some(normal)) = (from.at(block), from.normal(block)) else { break };
-        for lane in 0..LANES {
-            if p.force[lane] == 0.0 {
-                continue;
+impl Force {
+    /// Counts the points that press of the blocks that wait, and keeps the first of them.
+    #[inline(always)]
+    pub(super) fn keep_first<P: Source>(&mut self, from: &P) {
+        for p in self.pressed.iter().take(self.waiting) {
+            let block = p.block as usize;
+            let (Some(at), Some(normal)) = (from.at(block), from.normal(block)) else { break };
+            for lane in 0..LANES {
+                if p.area[lane] <= 0.0 {
+                    continue;
+                }
+                self.count += 1;
+                let (i, slot) = (self.first.len / LANES, self.first.len % LANES);
+                let Some(to) = self.first.points.get_mut(i) else { continue };
+                for axis in 0..3 {
+                    to.at[axis][slot] = at[axis][lane];
+                    to.normal[axis][slot] = normal[axis][lane];
+                    to.gradient[axis][slot] = p.gradient[axis][lane];
+                }
+                to.force[slot] = p.force[lane];
+                self.first.len += 1;
             }
-            for axis in 0..3 {
-                few.at[axis][few.n] = at[axis][lane];
-                few.normal[axis][few.n] = normal[axis][lane];
-                few.gradient[axis][few.n] = p.gradient[axis][lane];
-            }
-            few.force[few.n] = p.force[lane];
-            few.n += 1;
-            if few.n == LANES {
-                add(s, job, &few, &mut force.total);
-                few = Few::NONE;
+            if self.count > MANY {
+                // More are no longer asked for.
+                break;
             }
         }
     }
-    if few.n > 0 {
-        add(s, job, &few, &mut force.total);
-    }
 }
 
 #[inline(always)]
-fn add<S: Simd>(s: S, job: &Job<'_>, few: &Few, total: &mut super::Total) {
+fn add<S: Simd>(s: S, job: &Job<'_>, points: &Sixteen, len: usize, lanes: &mut [[f64; LANES]; 7]) {
     let three = |v: &[[f32; LANES]; 3]| [s.load(&v[0]), s.load(&v[1]), s.load(&v[2])];
-    let (r, n, force) = (three(&few.at), three(&few.normal), s.load(&few.force));
+    let mut there = points.force;
+    // What lies behind the last one was cut off.
+    there.iter_mut().skip(len).for_each(|force| *force = 0.0);
+    let (r, n, force) = (three(&points.at), three(&points.normal), s.load(&there));
     let at = job.place.coordinates(s, r);
     let zero = s.splat(0.0);
     let mut slope = [zero; 3];
@@ -82,17 +112,16 @@ fn add<S: Simd>(s: S, job: &Job<'_>, few: &Few, total: &mut super::Total) {
     }
     // The signs are orthogonal, and four halves squared are one.
     let smooth = part(s, r, n, force, job.place.gradient(s, slope));
-    let plain = part(s, r, n, force, three(&few.gradient));
+    let plain = part(s, r, n, force, three(&points.gradient));
     for i in 0..7 {
-        s.accumulate(s.sub(smooth[i], plain[i]), &mut total[LACK + i]);
+        s.accumulate(s.sub(smooth[i], plain[i]), &mut lanes[i]);
     }
 }
 
 /// Force, torque and size of the part along g: (n . g) g for each n.
 #[inline(always)]
 fn part<S: Simd>(s: S, r: [S::F; 3], n: [S::F; 3], force: S::F, g: [S::F; 3]) -> [S::F; 7] {
-    let along = dot(s, n, g);
-    let size = s.mul(force, along);
+    let size = s.mul(force, dot(s, n, g));
     let m = cross(s, r, g);
     [
         s.mul(size, g[0]),

@@ -2,7 +2,6 @@
 
 use super::super::source::Source;
 use super::super::sparse::Enough;
-use super::few::add_few;
 use super::{ALONG, AREA, CHUNK, Force, Job, SOFT_AREA, STIFFNESS, STILL, block_of, cross, dot};
 use crate::contact::patch::Pressing;
 use crate::geometry::simd::{LANES, Simd};
@@ -20,17 +19,20 @@ pub(super) fn sum_here<S: Simd, P: Source>(
         return;
     }
     sum_forces(s, job, from, force);
-    let sum = |lanes: &[f64; LANES]| lanes.iter().sum::<f64>();
-    let area = sum(&force.total[SOFT_AREA]);
-    if area < enough.area || !deepest.iter().any(|&d| f64::from(d) >= enough.depth) {
+    if along_matters(force, enough, deepest) {
         sum_along(s, from, force);
-        if sum(&force.total[AREA]) < enough.few {
-            add_few(s, job, from, force);
-        }
     }
+    force.keep_first(from);
     sum_moments(s, from, force);
     sum_patches(s, from, force);
     force.waiting = 0;
+}
+
+/// Whether [`super::super::sparse::settled`] may look at the parts along the gradient, as far as it is known.
+#[inline(always)]
+pub(super) fn along_matters(force: &Force, enough: &Enough, deepest: &[f32; LANES]) -> bool {
+    force.total[SOFT_AREA].iter().sum::<f64>() < enough.area
+        || !deepest.iter().any(|&d| f64::from(d) >= enough.depth)
 }
 
 /// Adds force, torque, elastic force and area of the blocks that press. This and [`sum_moments`] go over them one after the
