@@ -1,8 +1,12 @@
 //! The servo as a whole: the real tick on the virtual clock against devices and scenes, and the proofs that it neither
 //! touches the heap nor the kernel.
 
+#[path = "servo/anew.rs"]
+mod anew;
 #[path = "servo/attached.rs"]
 mod attached;
+#[path = "servo/behind.rs"]
+mod behind;
 #[path = "servo/braking.rs"]
 mod braking;
 #[path = "servo/coupled.rs"]

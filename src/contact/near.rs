@@ -4,6 +4,9 @@
 //! triangle that the query remembers as nearest, located in the field anew for this pose. So it costs well below a microsecond, its
 //! gap is never less than the true one but for the field's error, and it may be more where another part of the tool has come
 //! nearer and the query, that knows the tool to be clear, has not looked.
+//!
+//! Only a ball and an object that has its proxy on the mesh are searched for the nearest triangle, within few units of work: the
+//! field of such a mesh may close what is open, and not have what is thin.
 
 #![cfg_attr(
     not(test),
@@ -19,11 +22,14 @@
 )]
 
 use super::{Contact, ObjectShape, Query, QueryState, ToolShape};
+use crate::geometry::bvh::sweep::Spend;
 use crate::geometry::field::Field;
 use crate::geometry::{Point, Pose, Vec3};
 
 /// Shortest gradient that tells a side.
 const LEAST: f64 = 0.25;
+/// Quarters of a unit that the search for the nearest triangle may spend.
+const MOST: u32 = 4 * 64;
 
 /// Where tool and object are nearest.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,6 +67,37 @@ pub fn near(q: &Query<'_>, contact: &Contact, state: &QueryState) -> Option<Near
             best(object.field(), q.object_pose, q.tool_pose, shell.nearest_block(state.nearest)?)
         }
     }
+}
+
+struct Purse(u32);
+
+impl Spend for Purse {
+    fn spend(&mut self, quarters: u32) -> bool {
+        self.0 += quarters;
+        self.0 >= MOST
+    }
+}
+
+/// The triangle that is nearest to a ball within `reach` (m) of it; where the search ends before its time, the nearest that it has
+/// found. What it costs goes on the account of `contact`. Real-time safe.
+pub fn nearest_facet(q: &Query<'_>, reach: f64, contact: &mut Contact) -> Option<Near> {
+    let (ToolShape::Sphere { radius }, ObjectShape::Solid(solid)) = (q.tool, q.object) else { return None };
+    let x = q.object_pose.inverse_transform_point(&Point::from(q.tool_pose.translation.vector));
+    let mut best: Option<Vec3> = None;
+    let mut within = radius + reach;
+    let mut purse = Purse(0);
+    solid.bvh.about(&x, within, &mut purse, &mut |slot| {
+        if let Some((_, way)) = solid.bvh.facet(slot).map(|f| f.nearest(&x))
+            && way.norm() < within
+        {
+            (best, within) = (Some(way), way.norm());
+        }
+        within
+    });
+    contact.work = contact.work.saturating_add(purse.0.div_ceil(4));
+    let way = best?;
+    let normal = q.object_pose.rotation * way.try_normalize(0.0)?;
+    Some(Near { normal, gap: way.norm() - radius })
 }
 
 /// The deepest of some points of the body at `body` in the field of the one at `of`; the normal is the field's outward one.

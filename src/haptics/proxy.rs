@@ -44,6 +44,8 @@ use walls::{Slid, Walls};
 const FAR: f64 = 1e6;
 /// While the proxy is on its way and does not know what is under the tool, what it pressed with is forgotten in that time, s.
 const FORGET: f64 = 0.1;
+/// From that on, s: a hand does not feel that something holds so much longer, and what comes and goes by turns stays whole.
+pub const GRACE: f64 = 0.01;
 
 /// What is known of a ball against one object. Explicit, resettable, fixed size: the answer with the same query and state has the
 /// same bits.
@@ -62,6 +64,9 @@ pub struct Proxy {
     lags: bool,
     /// What presses is no longer what pressed.
     anew: bool,
+    /// So long it has been on its way, s, and had been before it came where it is.
+    under_way: f64,
+    waited: f64,
     /// What is remembered of the mesh, where it goes along that.
     trail: Trail,
 }
@@ -99,6 +104,11 @@ impl Proxy {
         self.anew
     }
 
+    /// How long it had been on its way when it came where it is, s; 0 in all but an [`anew`](Self::anew) tick. Real-time safe.
+    pub fn waited(&self) -> f64 {
+        self.waited
+    }
+
     /// Where the spring rests, object's frame; `None` while nothing is known. Real-time safe.
     pub fn rest(&self) -> Option<Point> {
         self.at.map(|p| p.rest)
@@ -115,8 +125,31 @@ impl Proxy {
         state: &mut QueryState,
         dt: f64,
     ) -> (Contact, Option<Cone>) {
+        self.answer(q, budget, state, dt, false)
+    }
+
+    /// The same where there is no time for its way: it stays where it was, and presses by the walls that it knows. Real-time safe.
+    pub fn wait(
+        &mut self,
+        q: &Query<'_>,
+        budget: Budget<'_>,
+        state: &mut QueryState,
+        dt: f64,
+    ) -> (Contact, Option<Cone>) {
+        self.answer(q, budget, state, dt, true)
+    }
+
+    fn answer(
+        &mut self,
+        q: &Query<'_>,
+        budget: Budget<'_>,
+        state: &mut QueryState,
+        dt: f64,
+        waits: bool,
+    ) -> (Contact, Option<Cone>) {
         let mut contact = query(q, budget, state);
-        self.anew = false;
+        (self.anew, self.waited) = (false, 0.0);
+        let waited = self.under_way;
         let &ToolShape::Sphere { radius } = q.tool else { return (contact, None) };
         let field = q.object.field();
         let solid = match q.object {
@@ -136,9 +169,10 @@ impl Proxy {
         let lagged = std::mem::take(&mut self.lags);
         let Some(solid) = solid else {
             let mut surface = Surface::new(field, sound(radius), budget);
-            let cone = self.go_on(q, &x, dt, &mut surface, &mut contact);
+            let cone = self.go_on(q, &x, dt, waits, &mut surface, &mut contact);
             surface.charge(&mut contact);
             self.anew = contact.touching && lagged && !self.lags;
+            self.waited = if self.anew { waited } else { 0.0 };
             return (contact, cone);
         };
         let unknown = self.at.is_none();
@@ -147,10 +181,11 @@ impl Proxy {
             contact = Contact { work: contact.work, need: contact.need, ..Contact::none(contact.distance) };
         }
         let mut facets = Facets::new(solid, sound(radius), self.trail, budget);
-        let cone = self.go_on(q, &x, dt, &mut facets, &mut contact);
+        let cone = self.go_on(q, &x, dt, waits, &mut facets, &mut contact);
         self.trail = facets.trail();
         facets.charge(&mut contact);
         self.anew = contact.touching && !self.lags && (lagged || unknown);
+        self.waited = if self.anew { waited } else { 0.0 };
         (contact, cone)
     }
 
@@ -160,23 +195,31 @@ impl Proxy {
         q: &Query<'_>,
         x: &Point,
         dt: f64,
+        waits: bool,
         surface: &mut impl Walls,
         contact: &mut Contact,
     ) -> Option<Cone> {
+        if waits && self.at.is_none() {
+            self.lags = true;
+            surface.let_go(contact);
+            return None;
+        }
         let Some(start) = self.start(x, contact, surface) else {
             self.interrupt();
             return None;
         };
         // From where it is clear there is nothing between.
         let open = !start.touching && surface.clear(contact) > (x - start.free).norm();
-        let slid = match open {
-            true => Slid { at: *x, entry: None, arrived: true, unfinished: false },
-            false => surface.slide(&start.free, x),
+        let slid = match (open, waits) {
+            (true, _) => Slid { at: *x, entry: None, arrived: true, unfinished: false },
+            (_, true) => Slid { at: start.free, entry: None, arrived: false, unfinished: true },
+            (_, false) => surface.slide(&start.free, x),
         };
         self.lags = slid.unfinished && !slid.arrived;
         let across = if self.lags { surface.across(&slid.at, x, start.touching) } else { None };
         surface.settle();
         let last = self.tool.replace(*x);
+        self.under_way = if self.lags { self.under_way + dt } else { 0.0 };
         if self.lags {
             let start = Place { free: slid.at, ..start };
             return self.under_way(q, x, last, across, start, dt, surface, contact);
@@ -196,14 +239,20 @@ impl Proxy {
         let cone = rub(q, x, &mut place, surface);
         self.at = Some(place);
         self.behind = (place.free - x).norm();
-        let cone = press(q, x, &place, cone?, dt, surface, contact);
+        let Some(cone) = cone else {
+            // It only just touches: what the field says need not be there.
+            surface.let_go(contact);
+            self.pressed = 0.0;
+            return None;
+        };
+        let cone = press(q, x, &place, cone, dt, surface, contact);
         self.pressed = contact.depth;
         Some(Cone { normal: q.object_pose.rotation * cone.normal, ..cone })
     }
 
     /// What is felt of a proxy that is on its way along the surface: the spring stays across the walls that it knows. How far it is
-    /// to the surface under the tool is not known yet: as far as it was, and as the tool went in since, or as the field says; and the
-    /// longer it takes the less of it, since there may be nothing any more.
+    /// to the surface under the tool is not known yet: as far as it was, and as the tool went in since, or as the field says; and where it
+    /// takes long the less of it the longer, since there may be nothing any more.
     #[allow(clippy::too_many_arguments, reason = "one tick's place, from the one caller")]
     fn under_way(
         &mut self,
@@ -228,7 +277,10 @@ impl Proxy {
         let went = last.map_or(0.0, |last| (last - x).dot(&normal));
         let most = match surface.told(contact) {
             Some(depth) => self.pressed.max(depth),
-            None => (self.pressed * (1.0 - (dt / FORGET).clamp(0.0, 1.0)) + went).max(0.0),
+            None => {
+                let over = if self.under_way > GRACE { dt / FORGET } else { 0.0 };
+                (self.pressed * (1.0 - over.clamp(0.0, 1.0)) + went).max(0.0)
+            }
         };
         let depth = way.norm().min(most);
         // Without friction the spring's end goes along.

@@ -17,7 +17,7 @@
     )
 )]
 
-use super::fading::overlap;
+use super::fading::{overlap, size};
 use super::mapping::{Mapping, ToolState};
 use super::query::Touch;
 use crate::geometry::{Pose, Twist, Vec3, Wrench};
@@ -45,25 +45,39 @@ const UNFELT: f64 = 1e-3;
 const LEAST_RADIUS: f64 = 5e-3;
 
 /// What is felt of an edit: however stiff the contact and however soon it carries the whole spring, the wrench goes from what was
-/// felt before to the spring's in the fade's time.
+/// felt before to the spring's in the fade's time. No more is held back than the edit adds: what the hand presses meanwhile is felt.
 #[derive(Clone, Copy, Debug)]
 struct Fade {
     /// Felt before.
     from: Wrench,
-    /// The part of the spring's wrench that is felt, 0..=1.
+    /// Most that is held back, N, torques measured at the tool's radius.
+    most: f64,
+    /// What is held back now.
+    held: f64,
+    /// The part of the rest that is felt, 0..=1.
     part: f64,
 }
 
 impl Fade {
-    const OVER: Self = Self { from: Wrench::ZERO, part: 1.0 };
+    const OVER: Self = Self { from: Wrench::ZERO, most: 0.0, held: 0.0, part: 1.0 };
+
+    /// Contacts of the size `more` begin. What is held back already goes on coming, by one step of the fade.
+    fn begin(&self, felt: &Wrench, more: f64, step: f64) -> Self {
+        Self { from: *felt, most: self.held * (1.0 - step) + more, held: 0.0, part: 0.0 }
+    }
 
     /// What is felt of `wrench`; of what was felt before only what the spring still gives, so that it lets go with the hand.
-    fn felt(&self, wrench: &Wrench, length: f64) -> Wrench {
+    fn felt(&mut self, wrench: &Wrench, length: f64) -> Wrench {
+        self.held = 0.0;
         if self.part >= 1.0 {
             return *wrench;
         }
         let still = overlap(wrench, &self.from, length).min(1.0);
-        wrench.scaled(self.part) + self.from.scaled(still * (1.0 - self.part))
+        let comes = *wrench + self.from.scaled(-still);
+        let all = size(&comes, length);
+        let back = (1.0 - self.part) * if all > self.most { self.most / all } else { 1.0 };
+        self.held = back * all;
+        *wrench + comes.scaled(-back)
     }
 }
 
@@ -171,6 +185,11 @@ impl Coupled {
         if self.pushes() { self.caps.stiffness } else { LEASH }
     }
 
+    /// Most force that a virtual tool's spring pulls with, device's N.
+    pub(super) fn most(&self) -> f64 {
+        if self.virtual_tool() && self.pushes() { REACH * self.limits.force() } else { f64::INFINITY }
+    }
+
     /// Fastest motion of the device, m/s.
     pub(super) fn fastest(&self) -> f64 {
         self.fastest
@@ -220,9 +239,10 @@ impl Coupled {
         };
         let spring = self.spring(&body, scale);
         let (target, motion) = (self.target.pose, self.target.twist);
-        self.fade = match touch.fading {
-            true => Fade { from: self.felt, part: 0.0 },
-            false => Fade { part: (self.fade.part + dt / fade).min(1.0), ..self.fade },
+        let faster = (dt / fade).min(1.0);
+        self.fade = match touch.left_out > 0.0 {
+            true => self.fade.begin(&self.felt, touch.left_out, faster),
+            false => Fade { part: (self.fade.part + faster).min(1.0), ..self.fade },
         };
         let wrench = self.tool.step(&body, &spring, &target, &motion, &load, dt);
         self.felt = self.fade.felt(&wrench, radius);

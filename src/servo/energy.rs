@@ -34,6 +34,8 @@ pub(super) struct Bounded {
     pub factor: f64,
     /// It was changed.
     pub acts: bool,
+    /// Something was added to it.
+    pub adds: bool,
 }
 
 /// The account and what it needs to know of the device.
@@ -167,7 +169,7 @@ impl Energy {
     /// Lowers the command of tick `tick` to what the account covers, or adds what pays its debt; `weight` is its part that balances the mechanism.
     pub(super) fn bound(&mut self, tick: u64, command: &Wrench, weight: &Wrench) -> Bounded {
         self.weight = *weight;
-        let all = Bounded { wrench: *command, factor: 1.0, acts: false };
+        let all = Bounded { wrench: *command, factor: 1.0, acts: false, adds: false };
         match self.guard {
             EnergyGuard::Off | EnergyGuard::Observe => return all,
             // Where there is no force, none is added.
@@ -175,7 +177,7 @@ impl Energy {
             EnergyGuard::Controller => {
                 let damping = self.gentle(self.wrench(&self.account.repayment()));
                 let acts = damping != Wrench::ZERO;
-                return Bounded { wrench: *command + damping, acts, ..all };
+                return Bounded { wrench: *command + damping, acts, adds: acts, ..all };
             }
             EnergyGuard::Certified => {}
         }
@@ -184,7 +186,7 @@ impl Energy {
         if factor >= 1.0 {
             return all;
         }
-        Bounded { wrench: *weight + rest.scaled(factor), factor, acts: true }
+        Bounded { wrench: *weight + rest.scaled(factor), factor, acts: true, adds: false }
     }
 
     /// What the motors got in tick `tick`, and whether the tool was in contact, the force on.

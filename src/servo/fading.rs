@@ -15,18 +15,69 @@
 
 use super::motion::{Played, Stream};
 use super::query::World;
-use crate::geometry::Wrench;
+use crate::contact::Contact;
+use crate::geometry::{Twist, Vec3, Wrench};
+use crate::haptics::coupling;
 
 /// A softened or hardened object keeps its force at first; beyond this ratio it does not.
 pub(super) const MAX_GAIN: f64 = 8.0;
 
+/// Of what the tool's own motion can have brought since the last tick so much may be there: where that is all, nothing has to fade.
+const MOVED: f64 = 2.0;
+
+/// <a, b>, torques measured at `length`.
+fn dot(a: &Wrench, b: &Wrench, length: f64) -> f64 {
+    a.force.dot(&b.force) + a.torque.dot(&b.torque) / length.max(1e-3).powi(2)
+}
+
+/// Size of a wrench, N, torques measured at `length`.
+pub(super) fn size(wrench: &Wrench, length: f64) -> f64 {
+    dot(wrench, wrench, length).sqrt()
+}
+
+/// A wrench about the tool's origin, about the device's tool point.
+pub(super) fn about(wrench: &Wrench, lever: &Vec3) -> Wrench {
+    Wrench { torque: wrench.torque + lever.cross(&wrench.force), ..*wrench }
+}
+
 /// The part of `new` that `old` already was: <old, new> / <new, new> with torques measured at `length`, not negative.
 /// 1 when there is no new wrench to fade.
 pub(super) fn overlap(old: &Wrench, new: &Wrench, length: f64) -> f64 {
-    let lever = 1.0 / length.max(1e-3).powi(2);
-    let dot = |a: &Wrench, b: &Wrench| a.force.dot(&b.force) + a.torque.dot(&b.torque) * lever;
-    let size = dot(new, new);
-    if size > 1e-18 { (dot(old, new) / size).max(0.0) } else { 1.0 }
+    let size = dot(new, new, length);
+    if size > 1e-18 { (dot(old, new, length) / size).max(0.0) } else { 1.0 }
+}
+
+/// What an object did in the last tick, and how it has changed since.
+pub(super) struct Before {
+    /// Felt in the last tick, without damping: that comes and goes with the motion.
+    pub spring: Wrench,
+    /// For so long the tool's own motion has pressed on it since, s, times what its stiffness was of what it is now; 0 for an object that was not there.
+    pub moved: f64,
+    /// Largest gain.
+    pub most: f64,
+    /// It began anew in the last tick, too.
+    pub again: bool,
+}
+
+/// The gain of an object in the tick in which it becomes another: what was felt of it, what the tool's motion `relative` to it adds in a
+/// tick, and where it does so in every tick a step of the fade, so that it comes, too.
+pub(super) fn begin(
+    before: &Before,
+    contact: &Contact,
+    relative: &Twist,
+    played: &Played,
+    world: &World<'_>,
+) -> f64 {
+    let length = world.snapshot.tool.bound_radius;
+    let came = coupling::times(&contact.stiffness, relative).scaled(-before.moved);
+    let now = &contact.wrench;
+    let by_motion = before.spring == Wrench::ZERO && overlap(&came, now, length) * MOVED >= 1.0;
+    let gain = if by_motion { 1.0 } else { overlap(&(before.spring + came), now, length).min(before.most) };
+    match played.stream {
+        Stream::Stopped => gain,
+        _ if before.again && gain < 1.0 => (gain + world.dt / world.fade).min(1.0),
+        _ => gain,
+    }
 }
 
 /// The next gain of an object that did not change in this tick.
@@ -45,7 +96,6 @@ pub(super) fn fade(gain: f64, played: &Played, felt: bool, recent: bool, world: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::Vec3;
 
     fn force(x: f64, y: f64) -> Wrench {
         Wrench { force: Vec3::new(x, y, 0.0), torque: Vec3::zeros() }

@@ -22,6 +22,7 @@ pub mod rt;
 pub mod run;
 pub mod schedule;
 mod sense;
+mod slots;
 pub mod state;
 pub mod tick;
 pub mod velocity;

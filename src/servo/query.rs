@@ -1,8 +1,9 @@
 //! All contact queries of one tick: broad phase, budget shares, one query per near object, fading, and their sum.
 //!
 //! A changed or jumped object that the tool touches never kicks: its force starts as the part of the new force that was
-//! felt before the change and fades to the whole; so does one whose proxy comes to where it can come after it had been on its way. An object whose stream stopped fades to nothing. Real-time safe:
-//! every array is allocated once.
+//! felt before the change and fades to the whole; so does one whose proxy comes to where it can come after it had been on its way, and
+//! where that would be far more it stays what it was until the tool is out of there. An object whose stream stopped fades to nothing.
+//! Real-time safe: every array is allocated once.
 
 #![cfg_attr(
     not(test),
@@ -17,24 +18,29 @@
     )
 )]
 
-use super::fading::{MAX_GAIN, fade, overlap};
+use super::fading::{Before, MAX_GAIN, about, begin, fade, size};
 use super::mapping::ToolState;
 use super::motion::{Motions, Played, Stream};
-use crate::contact::near::{Near, near};
+use super::slots::{MEMORIES, Memory, Slot};
+use crate::contact::near::{Near, near, nearest_facet};
 use crate::contact::share::share_gently;
-use crate::contact::{self, Budget, Deadline, Friction, Material, ObjectShape, Query, QueryState, ToolShape};
-use crate::geometry::{Point, Pose, Twist, Vec3, Wrench};
+use crate::contact::{self, Budget, Deadline, Material, ObjectShape, Query, ToolShape};
+use crate::geometry::{Point, Twist, Vec3, Wrench};
 use crate::haptics::coupling;
 use crate::haptics::effects::Push;
 use crate::haptics::friction;
-use crate::haptics::grip::{Grip, Held, Rubbed};
-use crate::haptics::proxy::Proxy;
+use crate::haptics::grip::{Held, Rubbed};
+use crate::haptics::proxy::GRACE;
 use crate::scene::snapshot::{MAX_MOVING, MAX_OBJECTS, MotionFrame, Snapshot, SnapshotObject};
 use nalgebra::Matrix6;
 
 /// An edit that would make what a ball is held back with so many times the force that was felt, and some newtons, lets it go.
 const LEAP: f64 = 3.0;
 const LEAP_FORCE: f64 = 1.0;
+/// And a proxy that was long on its way presses no more than so many times what was felt, and those newtons, until it need not.
+const CATCH: f64 = 2.0;
+/// Balls whose proxy comes on in a tick that has nothing left; the others wait for their turn.
+const TURNS: u64 = 4;
 
 /// What one tick asks.
 #[derive(Clone, Copy)]
@@ -86,8 +92,8 @@ pub struct Touch {
     pub damping: Matrix6<f64>,
     /// Sum of the stiffnesses times the motion of what they belong to, same frame, N/s: how fast the wrench grows under a tool at rest.
     pub carried: Wrench,
-    /// An object that is felt begins to fade in.
-    pub fading: bool,
+    /// What objects that begin to fade in leave out, N, torques about the device's tool point and measured at the tool's radius.
+    pub left_out: f64,
     /// Deepest penetration, m.
     pub depth: f64,
     /// Smallest known separation, m.
@@ -104,7 +110,7 @@ pub struct Touch {
     pub felt: bool,
     /// Something is felt that has a place in the scene: a contact, or an effect with stiffness.
     pub placed: bool,
-    /// Every query was complete.
+    /// Every query was complete, and no ball's proxy is on its way.
     pub complete: bool,
     /// The deadline ended a query.
     pub deadline_hit: bool,
@@ -126,7 +132,7 @@ impl Touch {
         stiffness: Matrix6::from_array_storage(nalgebra::ArrayStorage([[0.0; 6]; 6])),
         damping: Matrix6::from_array_storage(nalgebra::ArrayStorage([[0.0; 6]; 6])),
         carried: Wrench::ZERO,
-        fading: false,
+        left_out: 0.0,
         depth: 0.0,
         distance: f64::INFINITY,
         deepest_object: 0,
@@ -159,51 +165,6 @@ impl Touch {
     }
 }
 
-/// What is remembered of one object.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    id: u32,
-    incarnation: u32,
-    /// Last tick in which it was queried.
-    tick: u64,
-    need: u32,
-    units: u32,
-    pose: Pose,
-    /// Where it stands in the scene, or would at rest.
-    rest: Pose,
-    /// Fading gain, 0..=1 (above while a softened object fades down).
-    gain: f64,
-    /// Wrench felt in that tick.
-    felt: Wrench,
-    /// Friction felt in that tick.
-    friction: Friction,
-}
-
-/// Memories of queries: objects whose slots differ by a multiple of this share one, and lose it to each other.
-const MEMORIES: usize = 256;
-
-/// What the queries of one object remember.
-#[derive(Clone, Copy, Debug)]
-struct Memory {
-    id: u32,
-    incarnation: u32,
-    state: QueryState,
-    proxy: Proxy,
-    grip: Grip,
-}
-
-impl Memory {
-    fn new() -> Self {
-        Self {
-            id: 0,
-            incarnation: 0,
-            state: QueryState::following(),
-            proxy: Proxy::default(),
-            grip: Grip::default(),
-        }
-    }
-}
-
 /// The servo's memory of all objects.
 pub struct Queries {
     slots: Box<[Slot]>,
@@ -221,20 +182,8 @@ pub struct Queries {
 impl Default for Queries {
     #[allow(clippy::disallowed_macros, reason = "allocated once, before the first tick")]
     fn default() -> Self {
-        let slot = Slot {
-            id: 0,
-            incarnation: 0,
-            tick: 0,
-            need: 0,
-            units: 0,
-            pose: Pose::identity(),
-            rest: Pose::identity(),
-            gain: 1.0,
-            felt: Wrench::ZERO,
-            friction: Friction::NONE,
-        };
         Self {
-            slots: vec![slot; MAX_OBJECTS].into(),
+            slots: vec![Slot::new(); MAX_OBJECTS].into(),
             memories: vec![Memory::new(); MEMORIES].into(),
             near: vec![0; MAX_OBJECTS].into(),
             needs: vec![0; MAX_OBJECTS].into(),
@@ -257,7 +206,8 @@ impl Queries {
         for i in 0..near {
             let (Some(&index), Some(&units)) = (self.near.get(i), self.units.get(i)) else { break };
             if let Some(object) = world.snapshot.objects.get(usize::from(index)) {
-                self.object(world, object, usize::from(index), units, &mut sum);
+                let turn = (i as u64).wrapping_add(world.tick) % (near as u64) < TURNS;
+                self.object(world, object, usize::from(index), units, turn, &mut sum);
             }
         }
         self.behind = sum.behind;
@@ -319,6 +269,7 @@ impl Queries {
         object: &SnapshotObject,
         index: usize,
         units: u32,
+        turn: bool,
         sum: &mut Touch,
     ) {
         let Some(slot) = self.slots.get_mut(usize::from(object.slot)) else { return };
@@ -356,26 +307,39 @@ impl Queries {
         // Nothing holds a hand that feels nothing: where it is then is no deeper than it looks. Nor is a wall that was soft meant to throw
         // out what has sunk into it.
         let stiffness = object.material.stiffness;
-        let silent = recent && slot.gain <= 0.0 || !(stiffness > 0.0);
+        let silent = recent && slot.stopped && slot.gain <= 0.0 || !(stiffness > 0.0);
         let leap = changed && stiffness * memory.proxy.behind() > LEAP * slot.felt.force.norm() + LEAP_FORCE;
         if played.jumped || edited || silent || leap || !recent || !world.keep {
             memory.state.kept.interrupt();
             memory.proxy.interrupt();
             memory.grip.interrupt();
+            slot.most = f64::INFINITY;
         }
         let budget = Budget { units, deadline: world.deadline };
         // What a ball meets on a mesh is the mesh's to say, also before there is force: the gate asks for what will be felt.
-        let (mut c, cone) = match world.keep || by_mesh(&query) {
-            true => memory.proxy.touch(&query, budget, &mut memory.state, world.dt),
-            false => (contact::query(&query, budget, &mut memory.state), None),
+        let by_mesh = by_mesh(&query);
+        // The least that each proxy has would be many times a tick's budget.
+        sum.deadline_hit |= by_mesh && world.deadline.is_some_and(|d| d.passed());
+        let over = sum.deadline_hit || (world.units > 0 && sum.work >= world.units);
+        let (mut c, cone) = match (world.keep || by_mesh, over && !turn) {
+            (true, true) => memory.proxy.wait(&query, budget, &mut memory.state, world.dt),
+            (true, false) => memory.proxy.touch(&query, budget, &mut memory.state, world.dt),
+            _ => (contact::query(&query, budget, &mut memory.state), None),
         };
+        let waited = if world.keep { memory.proxy.waited() } else { 0.0 };
         let anew = changed || world.keep && memory.proxy.anew();
         sum.behind = sum.behind.max(memory.proxy.behind());
+        sum.complete &= !memory.proxy.lags();
 
         let motion = motion(world.tool, &played);
         let close = c.distance.is_some_and(|d| d < world.braking);
-        if close
-            && let Some(found) = near(&query, &c, &memory.state)
+        let found = match by_mesh && !c.touching && world.braking > 0.0 {
+            // What its field has there, or has not, need not be on the mesh.
+            true => nearest_facet(&query, world.braking, &mut c),
+            false if close => near(&query, &c, &memory.state),
+            false => None,
+        };
+        if let Some(found) = found
             && sum.near.is_none_or(|(other, _)| found.gap < other.gap)
         {
             sum.near = Some((found, motion.linear));
@@ -404,12 +368,26 @@ impl Queries {
             whole += rubbed.wrench;
         }
         let before = if recent { slot.gain } else { 1.0 };
+        let radius = world.snapshot.tool.bound_radius;
         if anew && c.felt() {
             let felt = if recent { slot.felt } else { Wrench::ZERO };
-            let most = if same && slot.pose == played.pose { MAX_GAIN } else { 1.0 };
-            slot.gain = overlap(&felt, &whole, world.snapshot.tool.bound_radius).min(most);
+            let there = if same && recent { slot.stiffness / stiffness } else { 0.0 };
+            let in_place = changed && same && slot.pose == played.pose;
+            let most = if in_place { MAX_GAIN } else { 1.0 };
+            let moved = (world.dt + waited.min(GRACE)) * there.min(1.0);
+            let spring = if recent { slot.spring } else { Wrench::ZERO };
+            let before = Before { spring, moved, most, again: same && recent && slot.anew };
+            slot.gain = begin(&before, &c, &relative, &played, world);
+            let most = CATCH * size(&felt, radius) + LEAP_FORCE;
+            if waited > GRACE && most < size(&whole, radius) {
+                slot.most = most;
+            }
         } else {
             slot.gain = fade(slot.gain, &played, c.felt(), recent, world);
+        }
+        match size(&whole, radius) {
+            all if all > slot.most => slot.gain = slot.gain.min(slot.most / all),
+            _ => slot.most = f64::INFINITY,
         }
         let gain = slot.gain;
         slot.id = object.id;
@@ -417,8 +395,9 @@ impl Queries {
         slot.tick = world.tick;
         slot.need = c.need;
         slot.units = units;
-        (slot.pose, slot.rest) = (played.pose, object.pose);
-        slot.felt = whole.scaled(gain);
+        (slot.pose, slot.rest, slot.stiffness) = (played.pose, object.pose, stiffness);
+        (slot.anew, slot.stopped) = (anew && c.felt(), played.stream == Stream::Stopped);
+        (slot.felt, slot.spring) = (whole.scaled(gain), c.wrench.scaled(gain));
 
         sum.contact += c.wrench.scaled(gain);
         sum.wrench += slot.felt;
@@ -431,7 +410,9 @@ impl Queries {
             sum.stiffness += stiffness;
             sum.carried += coupling::times(&stiffness, &motion);
             let begins = anew || (before == 0.0 && played.stream != Stream::Stopped);
-            sum.fading |= begins && gain < 1.0;
+            if begins && gain < 1.0 {
+                sum.left_out += (1.0 - gain) * size(&about(&whole, &world.tool.lever), radius);
+            }
             let material = object.material.damping / object.material.stiffness.max(1e-9);
             sum.damping += stiffness * (material + world.tau);
             if let Some(Rubbed { stiffness, sliding, .. }) = rubbed {

@@ -304,10 +304,12 @@ impl Servo {
             Rendered { wrench: contacts.wrench + effects.wrench, factor, load: contacts.load }
         };
         let config = &self.end.config;
+        let asked = (rendered.wrench.force.norm(), rendered.wrench.torque.norm());
         let situation = super::arming::Situation {
             dt,
-            small: rendered.wrench.force.norm() <= config.gate_force
-                && rendered.wrench.torque.norm() <= config.gate_torque,
+            small: asked.0 <= config.gate_force && asked.1 <= config.gate_torque,
+            wanted: asked,
+            most: self.coupled.most(),
             scene: self.tool.is_some(),
             fresh: sensed.fresh,
             clutched: self.mapping.clutched(),
@@ -335,8 +337,13 @@ impl Servo {
         let wrench = if self.arming.gain() > 0.0 { wrench } else { Wrench::ZERO };
         let bounded = self.energy.bound(self.tick, &wrench, &weight.scaled(self.arming.gain()));
         flags |= flag(bounded.acts, FLAG_ENERGY_BOUND);
-        // The weight that is put back whole beside what the account covers may be more than a lowered limit; so may damping.
-        let wrench = if bounded.acts { guard::saturate(&limits, &bounded.wrench) } else { wrench };
+        // The weight that is put back whole beside what the account covers may be more than a lowered limit; so may damping, which grows
+        // no faster together with the rest either.
+        let wrench = match (bounded.acts, bounded.adds) {
+            (true, true) => guard::saturate(&limits, &guard::slew(&limits, &self.last, &bounded.wrench)),
+            (true, false) => guard::saturate(&limits, &bounded.wrench),
+            (false, _) => wrench,
+        };
         // What stands still beside a stopped object keeps its force: only then is there a reason for none.
         // The virtual tool's spring is never exactly without force.
         let force = !self.coupled.virtual_tool() || coupled::perceptible(&rendered.wrench);

@@ -2,6 +2,7 @@
 //! wall sinks in less.
 
 use crate::device::{Puppet, Watched};
+use crate::facets::{bowl, layer, meshed};
 use crate::grip::{slab, spheres};
 use crate::world::{Bench, cube_tool, floor, norm, object, scene, sphere_tool};
 use hapticd::contact::ObjectShape;
@@ -159,4 +160,41 @@ fn a_hand_that_strikes_sinks_in_less() {
             }
         }
     }
+}
+
+/// The force at each height of a hand that goes down at 0.1 m/s over this object to `to`, and up again.
+fn over(shape: &ObjectShape, radius: f64, from: f64, to: f64) -> Vec<(f64, Vec3)> {
+    let puppet = Puppet::new(Vec3::new(0.0, from, 0.0));
+    let mut bench = Bench::new(Box::new(puppet.clone()), config(Law::Direct, LAYER));
+    bench.publish(scene(1, &sphere_tool(radius), vec![object(1, shape.clone(), Pose::identity(), 500.0)]));
+    bench.arm();
+    let mut y = from;
+    let mut all = vec![];
+    while y > to {
+        y -= 1e-4;
+        puppet.place(Vec3::new(3e-4, y, 2e-4));
+        bench.step();
+        all.push((y, puppet.get().command.force));
+    }
+    all
+}
+
+/// Where the proxy goes along the mesh, its triangles brake, and nothing else does: the field of an open bowl closes its mouth, and has no
+/// sheet of a single layer.
+#[test]
+fn a_mesh_brakes_where_its_triangles_are() {
+    let (cup, r) = (0.03, 0.004);
+    let all = over(&meshed(&bowl(cup)), r, 0.04, -cup + r + 5e-4);
+    for (y, force) in &all {
+        // Above it and in its mouth it is 26 mm from everything.
+        let far = y - r > -cup + LAYER + 2e-3;
+        assert!(!far || *force == Vec3::zeros(), "at {y}: {force}, and there is nothing");
+    }
+    let most = all.iter().map(|(_, f)| f.y).fold(0.0, f64::max);
+    assert!(most > 0.2, "{most} N before its floor");
+    // From both sides.
+    let sheet = meshed(&layer());
+    let most = over(&sheet, r, 0.02, r + 2e-4).iter().map(|(_, f)| f.y).fold(0.0, f64::max);
+    println!("sheet: {most} N");
+    assert!(most > 0.2, "{most} N before the sheet");
 }

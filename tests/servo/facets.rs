@@ -12,14 +12,14 @@ use hapticd::servo::record::ServoState;
 use std::sync::Arc;
 
 /// With a field of so few cells that it does not hold it.
-fn meshed(mesh: &TriMesh) -> ObjectShape {
+pub fn meshed(mesh: &TriMesh) -> ObjectShape {
     let params = FieldParams { resolution: Resolution::Longest(16), ..FieldParams::default() };
     let (field, _) = build(mesh, &params, &Silent).expect("builds");
     ObjectShape::Solid(Arc::new(Solid::new(mesh, Arc::new(field), &|| false).expect("not stopped")))
 }
 
 /// A single layer about y = 0, 12 mm wide: two triangles, which meet where the tool comes.
-fn layer() -> TriMesh {
+pub fn layer() -> TriMesh {
     let h = 0.006;
     let corners = [[-h, -h], [h, -h], [h, h], [-h, h]];
     TriMesh {
@@ -142,7 +142,7 @@ fn a_moving_sheet_keeps_the_tool_on_its_side() {
 }
 
 /// The lower half of a sphere of triangles, open above.
-fn bowl(radius: f64) -> TriMesh {
+pub fn bowl(radius: f64) -> TriMesh {
     let mut ball = shapes::icosphere(radius, 4);
     let below = |t: &[u32; 3]| t.iter().all(|v| ball.vertices[*v as usize].y <= 1e-6);
     let triangles = ball.triangles.iter().copied().filter(below).collect();

@@ -5,19 +5,24 @@
 
 use crate::device::{Inside, Watched};
 use crate::grip::{slab, spheres};
-use crate::world::{Bench, MS, cube_tool, floor, norm, object, scene, sphere_tool, streamed};
+use crate::world::{Bench, MS, cube_tool, field, floor, norm, object, scene, sphere_tool, streamed};
 use hapticd::contact::ObjectShape;
 use hapticd::control::motion::{Fate, MotionTable, Moving};
 use hapticd::device::Device;
 use hapticd::device::profile::Profile;
 use hapticd::device::registry::Registry;
-use hapticd::device::simulated::{Fault as Wrong, FaultKind, Faults, HandScript, Setup, SimulatedDevice};
+use hapticd::device::simulated::{
+    Fault as Wrong, FaultKind, Faults, Hand, HandScript, Setup, SimulatedDevice,
+};
 use hapticd::geometry::{Pose, Vec3, Wrench};
 use hapticd::haptics::coupling::{Coupling, Law};
+use hapticd::haptics::guard::energy::EnergyGuard;
 use hapticd::protocol::datagram::{Header, Kind, MotionPose};
 use hapticd::scene::snapshot::{MotionFrame, Tool};
 use hapticd::servo::handle::{ServoCommand, ServoConfig};
-use hapticd::servo::record::{FLAG_SATURATED, FLAG_SLEW, Fault, ServoState, TickRecord, ZeroReason};
+use hapticd::servo::record::{
+    FLAG_ENERGY_BOUND, FLAG_SATURATED, FLAG_SLEW, Fault, ServoState, TickRecord, ZeroReason,
+};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -193,20 +198,25 @@ impl Rig {
     }
 
     fn with(case: Case, faults: Vec<Wrong>, drop_rate: f64, then: &str, client: Option<Client>) -> Self {
-        let Case(name, law, _) = case;
-        let profile = Registry::builtin().profile(name).expect("shipped");
         let setup = Setup {
             hand: HandScript::parse(&format!("{PRESS}{then}")).expect("a hand"),
             faults: Faults(faults),
             drop_rate,
             ..Setup::default()
         };
+        Self::of(case, setup, client, case.shape(), EnergyGuard::default())
+    }
+
+    fn of(case: Case, setup: Setup, client: Option<Client>, shape: ObjectShape, energy: EnergyGuard) -> Self {
+        let Case(name, law, _) = case;
+        let profile = Registry::builtin().profile(name).expect("shipped");
         let mut device = SimulatedDevice::new(profile.clone(), setup).expect("opens");
         device.calibrate().expect("calibrates");
         let (device, inside) = Watched::new(device);
         let config = ServoConfig {
             coupling: Coupling { law, ..Coupling::default() },
             slew_force: SLEW,
+            energy,
             workspace_factor: REACH / profile.workspace_radius,
             ..ServoConfig::default()
         };
@@ -217,7 +227,7 @@ impl Rig {
             limit: profile.max_force,
             profile,
             tool: case.tool(),
-            shape: case.shape(),
+            shape,
             client,
             height: 0.0,
             generation: 0,
@@ -235,7 +245,8 @@ impl Rig {
             rig.step();
         }
         assert_eq!(rig.bench.last.state, ServoState::Rendering, "{case:?}");
-        assert!(rig.last > 0.8, "{case:?} presses with {} N", rig.last);
+        let least = if energy == EnergyGuard::Certified { 0.3 } else { 0.8 };
+        assert!(rig.last > least, "{case:?} presses with {} N", rig.last);
         (rig.pressed, rig.carried) = (rig.last, norm(rig.bench.last.contact_force));
         // What the floor does by itself comes on top of it.
         rig.limit = if rig.client.is_some() { 1.2 } else { 1.0 } * ROOM * rig.asked.force.norm();
@@ -367,7 +378,8 @@ impl Rig {
             let r = self.step();
             let speed = self.inside.lock().unwrap().device.state().velocity.norm();
             assert!(0.5 * mass * speed * speed < spring, "{speed} m/s at {} s", self.time());
-            assert_eq!(r.state, ServoState::Rendering, "{:?}", r.fault);
+            let what = (self.case, self.time(), r.contact_force, r.fault);
+            assert_eq!(r.state, ServoState::Rendering, "{what:?}");
         }
         assert!(
             (self.last - self.pressed).abs() < 0.1 * self.pressed + 0.1,
@@ -669,4 +681,119 @@ fn a_contact_that_is_no_number_ends_the_force_as_the_table_says() {
         rig.step();
         rig.latched_in(Fault::NonFiniteForce, true);
     }
+}
+
+/// A relaxed hand that wants to be far below the surface falls in while there is no force, and through a sheet. What was pressed into the floor before is all
+/// that comes out when the samples are back; then it lifts, and presses as before.
+const SINKS: &str = "hand = 'normal'
+[[keyframe]]
+time = 0.0
+position = [0.0, 0.03, 0.0]
+[[keyframe]]
+time = 0.8
+position = [0.0, 0.03, 0.0]
+[[keyframe]]
+time = 2.0
+position = [0.0, -0.02, 0.0]
+[[keyframe]]
+time = 4.5
+position = [0.0, -0.02, 0.0]
+[[keyframe]]
+time = 5.0
+position = [0.0, 0.03, 0.0]
+[[keyframe]]
+time = 5.5
+position = [0.0, 0.03, 0.0]
+[[keyframe]]
+time = 6.7
+position = [0.0, -0.02, 0.0]
+[[keyframe]]
+time = 20.0
+position = [0.0, -0.02, 0.0]
+";
+
+#[test]
+fn a_hand_that_fell_in_without_force_is_not_thrown_out() {
+    let sheet = ObjectShape::Field(field(0.06, 121, |p| 0.002 - p.y.abs()));
+    let mut worst = 0.0f64;
+    let mut failed = vec![];
+    for case in CASES {
+        let mut shapes = vec![("floor", case.shape())];
+        if case.2 == Presses::Ball {
+            shapes.push(("sheet", sheet.clone()));
+        }
+        for (name, shape) in shapes {
+            for ms in [20.0, 30.0, 100.0, 240.0] {
+                let setup = Setup {
+                    hand: HandScript::parse(SINKS).expect("a hand"),
+                    faults: Faults(between(FaultKind::Stale, ms)),
+                    ..Setup::default()
+                };
+                let mut rig = Rig::of(case, setup, None, shape.clone(), EnergyGuard::default());
+                let held = 0.5 * rig.carried.powi(2) / STIFFNESS;
+                // Energy of the hand's motion out, J: of its mass alone.
+                let mut most = 0.0f64;
+                while rig.time() < 4.5 {
+                    rig.step();
+                    let speed = rig.inside.lock().unwrap().device.state().velocity.y.max(0.0);
+                    most = most.max(0.5 * Hand::NORMAL.mass * speed * speed);
+                }
+                worst = worst.max(most / held);
+                let state = rig.bench.last.state;
+                let what =
+                    format!("{case:?} {name} {ms} ms: {most} J of {held} J, {state:?}, {} N", rig.last);
+                println!("{what}");
+                if most > held {
+                    failed.push(what.clone());
+                }
+                while rig.time() < 8.0 {
+                    rig.step();
+                    assert!(rig.bench.last.fault == Fault::None, "{what}: {:?}", rig.bench.last.fault);
+                }
+                // Under the sheet it is held there.
+                let back = name == "sheet" || (rig.last - rig.pressed).abs() < 0.1 * rig.pressed + 0.1;
+                if !back {
+                    failed.push(format!("{what}; pressed {} N again, not {}", rig.last, rig.pressed));
+                }
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{worst}: {failed:#?}");
+}
+
+/// Whatever the energy guard does to the command: it grows by no more than a slew step, also while it pays a debt.
+#[test]
+fn no_energy_guard_lets_the_force_grow_faster() {
+    let mut acted = 0;
+    for case in CASES {
+        for energy in [EnergyGuard::Observe, EnergyGuard::Controller, EnergyGuard::Certified] {
+            let hand = HandScript::parse(&format!("{PRESS}{STAYS}")).expect("a hand");
+            let setup = Setup { hand, ..Setup::default() };
+            let mut rig = Rig::of(case, setup, None, case.shape(), energy);
+            // In while it is soft, out while it is hard: each time more comes out than went in. And in again, fast.
+            let mut acts = 0;
+            let soft = 0.25 * STIFFNESS;
+            for _ in 0..4 {
+                for (stiffness, speed, ticks) in [
+                    (soft, 0.0, 220),
+                    (soft, 0.05, 40),
+                    (soft, -0.05, 40),
+                    (STIFFNESS, 0.0, 220),
+                    (STIFFNESS, 0.2, 12),
+                    (STIFFNESS, -0.4, 6),
+                ] {
+                    rig.publish(stiffness);
+                    for _ in 0..ticks {
+                        rig.inside.lock().unwrap().device.set_motion(Vec3::y() * speed, Vec3::zeros());
+                        let r = rig.step();
+                        acts += u32::from(r.flags & FLAG_ENERGY_BOUND != 0);
+                    }
+                }
+            }
+            println!("{case:?} {energy:?}: acts in {acts} ticks, slew in {}", rig.held_back.1);
+            assert!(rig.held_back.1 > 10, "{case:?}: the slew limit was to bite");
+            acted += if energy == EnergyGuard::Controller { acts } else { 0 };
+        }
+    }
+    assert!(acted > 200, "the controller was to act: {acted}");
 }

@@ -190,3 +190,18 @@ fn speed_and_place_are_faults_after_three_ticks() {
     let seen = [0; 3].map(|_| watch.motion(&limits, &Pose::identity(), &nan));
     assert_eq!(seen[2], Seen::TooFast, "an unreadable speed counts as too fast");
 }
+
+/// A first sample has none before it: one that no device can have is not taken all the same, and forces out no later one.
+#[test]
+fn a_first_sample_from_nowhere_is_not_taken() {
+    let limits = sample_limits();
+    for far in [1.01, 1e3, 1e150, 1e300, f64::MAX] {
+        let mut watch = Watch::default();
+        let astray = Pose::translation(0.0, -far, 0.0);
+        let verdicts = [0, 1, 2].map(|ms| watch.sample(&limits, &astray, ms * 1_000_000));
+        assert_eq!(verdicts, [Verdict::Hold, Verdict::Hold, Verdict::Jump], "{far}");
+        watch.reset();
+        assert_eq!(watch.sample(&limits, &astray, 3_000_000), Verdict::Hold);
+        assert_eq!(watch.sample(&limits, &Pose::translation(0.0, 0.5, 0.0), 4_000_000), Verdict::Use);
+    }
+}

@@ -21,6 +21,8 @@ use crate::geometry::{Pose, Twist};
 const TICKS: u32 = 3;
 /// Slack of the step check, m: encoder steps and rounding.
 const SLACK: f64 = 2e-3;
+/// No device is so many times its reach away: a first sample has none before it to be measured against.
+const ASTRAY: f64 = 10.0;
 /// Slack of the step check, rad.
 const SLACK_ANGLE: f64 = 0.05;
 
@@ -84,16 +86,18 @@ impl Watch {
         if !pose_is_finite(pose) || !unit {
             return Verdict::NonFinite;
         }
+        let mut far = !(pose.translation.vector.norm() <= ASTRAY * limits.reach);
         if let Some((last, at)) = &self.last {
             // Half as much again: the sample's own time jitters against ours.
             let dt = now_ns.saturating_sub(*at) as f64 * 1e-9 * 1.5;
             let moved = (pose.translation.vector - last.translation.vector).norm();
             let turned = pose.rotation.angle_to(&last.rotation);
-            let far = moved > limits.plausible * dt + SLACK;
-            if far || turned > limits.plausible_angular * dt + SLACK_ANGLE {
-                self.jumps += 1;
-                return if self.jumps >= TICKS { Verdict::Jump } else { Verdict::Hold };
-            }
+            far |= moved > limits.plausible * dt + SLACK;
+            far |= turned > limits.plausible_angular * dt + SLACK_ANGLE;
+        }
+        if far {
+            self.jumps = self.jumps.saturating_add(1);
+            return if self.jumps >= TICKS { Verdict::Jump } else { Verdict::Hold };
         }
         self.jumps = 0;
         self.last = Some((*pose, now_ns));
