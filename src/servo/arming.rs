@@ -350,15 +350,19 @@ impl Arming {
         if !known {
             return;
         }
+        // From half the force on, or what there was of it, it holds the hand; a tool that is free then has not sunk in.
         let until = |l: &Lapse| if l.gone { HELD.min(l.gain) } else { l.gain };
-        let Some(Lapse { wanted: before, .. }) = self.lapse.filter(|l| gain < until(l)) else {
+        let due =
+            |l: &Lapse| if l.gone { !s.small && (gain <= 0.0 || gain < until(l)) } else { gain < until(l) };
+        let Some(Lapse { wanted: before, gone, .. }) = self.lapse.filter(due) else {
             (self.wanted, self.lapse) = (s.wanted, None);
             return;
         };
         let far = |now: f64, before: f64, gate: f64| now > SUNK * before + SUNK_GATES * gate;
+        let all = NEARLY * s.most;
         let sunk = far(s.wanted.0, before.0, config.gate_force)
             || far(s.wanted.1, before.1, config.gate_torque)
-            || s.wanted.0 >= NEARLY * s.most;
+            || s.wanted.0 >= all && (gone || before.0 < all);
         if sunk && self.leaving.is_none() {
             self.leaving = Some(ZeroReason::ArmingGate);
         }

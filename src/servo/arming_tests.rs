@@ -218,11 +218,11 @@ fn the_dead_man_button_takes_the_force_and_gives_it_back_through_the_gate() {
 #[test]
 fn a_force_that_comes_back_after_a_lapse_does_not_throw() {
     let off = Situation { fresh: false, wanted: (3.0, 0.02), ..ON };
-    let on = Situation { wanted: (3.0, 0.02), ..ON };
+    let on = Situation { small: false, wanted: (3.0, 0.02), ..ON };
     for (before, ms) in [(1.0, 10), (1.0, 29), (0.3, 5), (0.3, 8), (1.0, 30), (1.0, 200)] {
         let mut a = armed();
         while a.gain() < before {
-            a.step(&on, &config());
+            a.step(if a.gain() > 0.0 { &on } else { &ON }, &config());
         }
         let reached = a.gain();
         for _ in 0..ms {
@@ -263,5 +263,45 @@ fn a_force_that_comes_back_after_a_lapse_does_not_throw() {
             assert_eq!(a.state(), state, "{wanted:?} after {at} ticks");
             assert_eq!(a.gain() == 0.0, gate);
         }
+    }
+}
+
+/// A lapse that begins in the very tick in which the gate has passed is looked back at, too; one in free air, with a wall after it, is not; and at the
+/// reach of a virtual tool's spring a short one takes nothing.
+#[test]
+fn a_lapse_is_measured_by_what_was_there() {
+    let off = Situation { fresh: false, ..ON };
+    let deep = Situation { small: false, wanted: (9.0, 0.0), ..ON };
+    let mut a = armed();
+    while a.state() != ServoState::Rendering {
+        a.step(&ON, &config());
+    }
+    for _ in 0..60 {
+        a.step(&off, &config());
+    }
+    for _ in 0..5 {
+        a.step(&deep, &config());
+    }
+    assert_eq!((a.state(), a.gain()), (ServoState::Armed, 0.0));
+    let mut a = rendering();
+    for _ in 0..60 {
+        a.step(&off, &config());
+    }
+    a.step(&ON, &config());
+    for _ in 0..60 {
+        a.step(&deep, &config());
+    }
+    assert_eq!(a.state(), ServoState::Rendering);
+    for (ms, state) in [(3, ServoState::Rendering), (60, ServoState::Armed)] {
+        let leans = Situation { wanted: (4.9, 0.0), most: 5.0, small: false, ..ON };
+        let mut a = rendering();
+        a.step(&leans, &config());
+        for _ in 0..ms {
+            a.step(&Situation { fresh: false, ..leans }, &config());
+        }
+        for _ in 0..60 {
+            a.step(&leans, &config());
+        }
+        assert_eq!(a.state(), state, "{ms} ms");
     }
 }

@@ -69,9 +69,10 @@ pub(super) fn begin(
     world: &World<'_>,
 ) -> f64 {
     let length = world.snapshot.tool.bound_radius;
-    let came = coupling::times(&contact.stiffness, relative).scaled(-before.moved);
+    let grows = coupling::times(&contact.stiffness, relative).scaled(-1.0);
+    let (came, now_only) = (grows.scaled(before.moved), grows.scaled(before.moved.min(world.dt)));
     let now = &contact.wrench;
-    let by_motion = before.spring == Wrench::ZERO && overlap(&came, now, length) * MOVED >= 1.0;
+    let by_motion = before.spring == Wrench::ZERO && overlap(&now_only, now, length) * MOVED >= 1.0;
     let gain = if by_motion { 1.0 } else { overlap(&(before.spring + came), now, length).min(before.most) };
     match played.stream {
         Stream::Stopped => gain,

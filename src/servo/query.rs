@@ -333,9 +333,11 @@ impl Queries {
 
         let motion = motion(world.tool, &played);
         let close = c.distance.is_some_and(|d| d < world.braking);
+        let within = sum.near.map_or(world.braking, |(other, _)| other.gap.clamp(0.0, world.braking));
         let found = match by_mesh && !c.touching && world.braking > 0.0 {
+            true if over && !turn => None,
             // What its field has there, or has not, need not be on the mesh.
-            true => nearest_facet(&query, world.braking, &mut c),
+            true => nearest_facet(&query, within, &mut c),
             false if close => near(&query, &c, &memory.state),
             false => None,
         };
@@ -379,13 +381,13 @@ impl Queries {
             let before = Before { spring, moved, most, again: same && recent && slot.anew };
             slot.gain = begin(&before, &c, &relative, &played, world);
             let most = CATCH * size(&felt, radius) + LEAP_FORCE;
-            if waited > GRACE && most < size(&whole, radius) {
+            if waited > GRACE && most < size(&c.wrench, radius) {
                 slot.most = most;
             }
         } else {
             slot.gain = fade(slot.gain, &played, c.felt(), recent, world);
         }
-        match size(&whole, radius) {
+        match size(&c.wrench, radius) {
             all if all > slot.most => slot.gain = slot.gain.min(slot.most / all),
             _ => slot.most = f64::INFINITY,
         }
