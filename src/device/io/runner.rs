@@ -85,6 +85,8 @@ pub struct Runner {
     was_there: bool,
     /// When it was looked for last, ns.
     looked_ns: u64,
+    /// When it was heard last while it starts, or was opened, ns.
+    heard_ns: u64,
     buffer: [u8; LONGEST],
 }
 
@@ -103,6 +105,7 @@ impl Runner {
             debt: Debt::default(),
             was_there: false,
             looked_ns: 0,
+            heard_ns: 0,
             buffer: [0; LONGEST],
         }
     }
@@ -196,6 +199,7 @@ impl Runner {
                 self.shared.take_calibration();
                 self.shared.set_lifecycle(Lifecycle::Booting);
                 self.was_there = true;
+                self.heard_ns = now;
                 self.port.begin(link.product());
                 self.state = State::Starting(link);
                 now
@@ -251,6 +255,7 @@ impl Runner {
         for _ in 0..BATCH {
             match link.receive(now, &mut self.buffer) {
                 Ok(Some((len, _))) => {
+                    self.heard_ns = now;
                     self.port.arrived(self.buffer.get(..len).unwrap_or(&[]));
                 }
                 Ok(None) => break,
@@ -260,6 +265,8 @@ impl Runner {
         // One packet at a time.
         let wake = match link.sent(now) {
             Err(fault) => return self.broken(fault, now),
+            // It takes nothing and says nothing.
+            Ok(false) if now.saturating_sub(self.heard_ns) > MUTE_NS => return self.mute(MUTE, now),
             Ok(false) => now + MS,
             Ok(true) => {
                 let done = loop {

@@ -150,6 +150,8 @@ pub struct Boot {
     running: bool,
     /// A transfer has come, with or without bytes.
     chip: bool,
+    /// That was found when the next action was asked for.
+    chip_found: bool,
     /// Its chip must be heard until then, ns.
     chip_due_ns: u64,
     attempts: u32,
@@ -168,6 +170,7 @@ impl Boot {
             heard_len: 0,
             running: false,
             chip: false,
+            chip_found: false,
             chip_due_ns: 0,
             attempts: 0,
         }
@@ -218,7 +221,10 @@ impl Boot {
                 State::Asking(stage, end, next) => {
                     // While the bus stands still the firmware is not to be taken for missing, nor another one to be loaded over it.
                     let still = stage == Stage::Probe && !self.chip;
-                    let end = if still { now_ns + PROBE_NS } else { end };
+                    // The time for an answer begins when the chip is first found to have been heard.
+                    let waits = stage == Stage::Probe && !self.chip_found;
+                    self.chip_found = self.chip;
+                    let end = if waits { now_ns + PROBE_NS } else { end };
                     if self.running {
                         self.state = State::Done(Action::Running);
                     } else if still && now_ns >= self.chip_due_ns {
