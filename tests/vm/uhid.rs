@@ -21,7 +21,6 @@ const INPUT2: u32 = 12;
 const BUS_USB: u16 = 3;
 
 /// What the kernel is told about the device.
-#[derive(Clone, Copy)]
 pub struct Identity {
     pub vendor: u32,
     pub product: u32,

@@ -66,7 +66,7 @@ fn answer(
     socket.write_all(&packet).is_ok()
 }
 
-/// Serves until the other end closes: one frame a millisecond, one transfer a frame and direction. To take its power is left to the caller.
+/// Serves until the other end closes: one frame a millisecond, one transfer a frame and direction.
 pub fn serve(mut socket: UnixStream, gadget: &mut dyn Gadget) {
     gadget.power_on(now_ns());
     let (mut ins, mut outs): (VecDeque<Urb>, VecDeque<(Urb, Vec<u8>)>) = Default::default();
@@ -137,6 +137,7 @@ pub fn serve(mut socket: UnixStream, gadget: &mut dyn Gadget) {
             break;
         }
     }
+    gadget.power_off(now_ns());
 }
 
 fn control(socket: &mut UnixStream, gadget: &mut dyn Gadget, urb: &Urb, setup: &[u8]) -> bool {
