@@ -45,10 +45,6 @@ pub struct Situation {
     pub dt: f64,
     /// The wanted wrench is small enough to arm.
     pub small: bool,
-    /// The wanted force, N, and torque, N·m.
-    pub wanted: (f64, f64),
-    /// More force than that is never wanted, N: where it is reached, the hand may be anywhere beyond.
-    pub most: f64,
     /// There is a scene.
     pub scene: bool,
     /// The sample is fresh enough.
@@ -57,25 +53,6 @@ pub struct Situation {
     pub clutched: bool,
     /// The dead-man button is held, or there is none.
     pub held: bool,
-}
-
-/// What may be wanted, in multiples of what was before the force fell, and of what opens the gate: more than that the hand has
-/// gone in where nothing held it.
-const SUNK: f64 = 3.0;
-const SUNK_GATES: f64 = 5.0;
-/// Part of the largest force that counts as all of it.
-const NEARLY: f64 = 0.97;
-/// From this part on the force holds the hand.
-const HELD: f64 = 0.5;
-
-/// What is wanted is not known, and until the force that comes back holds the hand again.
-#[derive(Clone, Copy, Debug)]
-struct Lapse {
-    /// What was wanted before, N and N·m, and the gain.
-    wanted: (f64, f64),
-    gain: f64,
-    /// Meanwhile there was no force at all.
-    gone: bool,
 }
 
 /// The force's owner and its gain.
@@ -93,9 +70,6 @@ pub struct Arming {
     left: ZeroReason,
     /// While the force is taken away and the wanted wrench means nothing any more: what it fades from.
     frozen: Option<Wrench>,
-    /// What was wanted, N and N·m, in the last tick in which it was known.
-    wanted: (f64, f64),
-    lapse: Option<Lapse>,
     disarms: u64,
     /// Limits that a client lowered.
     pub lowered: Lowered,
@@ -116,8 +90,6 @@ impl Arming {
             leaving: None,
             left: ZeroReason::NotArmed,
             frozen: None,
-            wanted: (0.0, 0.0),
-            lapse: None,
             disarms,
             lowered: Lowered::default(),
             rt_ok: true,
@@ -175,7 +147,6 @@ impl Arming {
             self.ramp.drop_to_zero();
             self.gate.reset();
             self.frozen = None;
-            (self.wanted, self.lapse) = ((0.0, 0.0), None);
         }
         if self.state == ServoState::Fault && self.fault == Fault::None {
             self.fault = Fault::DeviceGone;
@@ -314,14 +285,10 @@ impl Arming {
                 if !s.held && self.leaving.is_none() {
                     self.leaving = Some(ZeroReason::DeadMan);
                 }
-                let known = s.fresh && !s.clutched && s.scene;
-                self.look_back(s, known, config);
-                if self.leaving.is_some() || !known {
+                if self.leaving.is_some() || !s.fresh || s.clutched || !s.scene {
                     self.ramp.fall(s.dt, config.ramp_down);
                 } else {
-                    // What was not all gone has held the hand where it is: it comes back as fast as it went.
-                    let held = self.lapse.is_some_and(|l| !l.gone);
-                    self.ramp.rise(s.dt, if held { config.ramp_down } else { config.ramp_up });
+                    self.ramp.rise(s.dt, config.ramp_up);
                 }
                 match self.leaving {
                     Some(ZeroReason::ArmingGate | ZeroReason::DeadMan) if self.ramp.gain() == 0.0 => {
@@ -335,37 +302,6 @@ impl Arming {
             _ => {}
         }
         self.gain()
-    }
-
-    /// Where the force comes back after it was not `known`: a hand that has sunk in meanwhile is not to be thrown out. So what is wanted
-    /// by far more than before goes back to the gate.
-    fn look_back(&mut self, s: &Situation, known: bool, config: &ServoConfig) {
-        let (gain, wanted) = (self.ramp.gain(), self.wanted);
-        if !known {
-            self.lapse.get_or_insert(Lapse { wanted, gain, gone: false });
-        }
-        if let Some(lapse) = &mut self.lapse {
-            lapse.gone |= gain <= 0.0;
-        }
-        if !known {
-            return;
-        }
-        // From half the force on, or what there was of it, it holds the hand; a tool that is free then has not sunk in.
-        let until = |l: &Lapse| if l.gone { HELD.min(l.gain) } else { l.gain };
-        let due =
-            |l: &Lapse| if l.gone { !s.small && (gain <= 0.0 || gain < until(l)) } else { gain < until(l) };
-        let Some(Lapse { wanted: before, gone, .. }) = self.lapse.filter(due) else {
-            (self.wanted, self.lapse) = (s.wanted, None);
-            return;
-        };
-        let far = |now: f64, before: f64, gate: f64| now > SUNK * before + SUNK_GATES * gate;
-        let all = NEARLY * s.most;
-        let sunk = far(s.wanted.0, before.0, config.gate_force)
-            || far(s.wanted.1, before.1, config.gate_torque)
-            || s.wanted.0 >= all && (gone || before.0 < all);
-        if sunk && self.leaving.is_none() {
-            self.leaving = Some(ZeroReason::ArmingGate);
-        }
     }
 
     /// Why the force is zero or on its way there. `felt`: something is felt; `stopped`: it is not, for an object stopped.

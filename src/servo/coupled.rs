@@ -185,11 +185,6 @@ impl Coupled {
         if self.pushes() { self.caps.stiffness } else { LEASH }
     }
 
-    /// Most force that a virtual tool's spring pulls with, device's N.
-    pub(super) fn most(&self) -> f64 {
-        if self.virtual_tool() && self.pushes() { REACH * self.limits.force() } else { f64::INFINITY }
-    }
-
     /// Fastest motion of the device, m/s.
     pub(super) fn fastest(&self) -> f64 {
         self.fastest

@@ -304,12 +304,10 @@ impl Servo {
             Rendered { wrench: contacts.wrench + effects.wrench, factor, load: contacts.load }
         };
         let config = &self.end.config;
-        let asked = (rendered.wrench.force.norm(), rendered.wrench.torque.norm());
         let situation = super::arming::Situation {
             dt,
-            small: asked.0 <= config.gate_force && asked.1 <= config.gate_torque,
-            wanted: asked,
-            most: self.coupled.most(),
+            small: rendered.wrench.force.norm() <= config.gate_force
+                && rendered.wrench.torque.norm() <= config.gate_torque,
             scene: self.tool.is_some(),
             fresh: sensed.fresh,
             clutched: self.mapping.clutched(),

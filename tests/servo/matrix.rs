@@ -5,15 +5,13 @@
 
 use crate::device::{Inside, Watched};
 use crate::grip::{slab, spheres};
-use crate::world::{Bench, MS, cube_tool, field, floor, norm, object, scene, sphere_tool, streamed};
+use crate::world::{Bench, MS, cube_tool, floor, norm, object, scene, sphere_tool, streamed};
 use hapticd::contact::ObjectShape;
 use hapticd::control::motion::{Fate, MotionTable, Moving};
 use hapticd::device::Device;
 use hapticd::device::profile::Profile;
 use hapticd::device::registry::Registry;
-use hapticd::device::simulated::{
-    Fault as Wrong, FaultKind, Faults, Hand, HandScript, Setup, SimulatedDevice,
-};
+use hapticd::device::simulated::{Fault as Wrong, FaultKind, Faults, HandScript, Setup, SimulatedDevice};
 use hapticd::geometry::{Pose, Vec3, Wrench};
 use hapticd::haptics::coupling::{Coupling, Law};
 use hapticd::haptics::guard::energy::EnergyGuard;
@@ -681,84 +679,6 @@ fn a_contact_that_is_no_number_ends_the_force_as_the_table_says() {
         rig.step();
         rig.latched_in(Fault::NonFiniteForce, true);
     }
-}
-
-/// A relaxed hand that wants to be far below the surface falls in while there is no force, and through a sheet. What was pressed into the floor before is all
-/// that comes out when the samples are back; then it lifts, and presses as before.
-const SINKS: &str = "hand = 'normal'
-[[keyframe]]
-time = 0.0
-position = [0.0, 0.03, 0.0]
-[[keyframe]]
-time = 0.8
-position = [0.0, 0.03, 0.0]
-[[keyframe]]
-time = 2.0
-position = [0.0, -0.02, 0.0]
-[[keyframe]]
-time = 4.5
-position = [0.0, -0.02, 0.0]
-[[keyframe]]
-time = 5.0
-position = [0.0, 0.03, 0.0]
-[[keyframe]]
-time = 5.5
-position = [0.0, 0.03, 0.0]
-[[keyframe]]
-time = 6.7
-position = [0.0, -0.02, 0.0]
-[[keyframe]]
-time = 20.0
-position = [0.0, -0.02, 0.0]
-";
-
-#[test]
-fn a_hand_that_fell_in_without_force_is_not_thrown_out() {
-    let sheet = ObjectShape::Field(field(0.06, 121, |p| 0.002 - p.y.abs()));
-    let mut worst = 0.0f64;
-    let mut failed = vec![];
-    for case in CASES {
-        let mut shapes = vec![("floor", case.shape())];
-        if case.2 == Presses::Ball {
-            shapes.push(("sheet", sheet.clone()));
-        }
-        for (name, shape) in shapes {
-            for ms in [20.0, 30.0, 100.0, 240.0] {
-                let setup = Setup {
-                    hand: HandScript::parse(SINKS).expect("a hand"),
-                    faults: Faults(between(FaultKind::Stale, ms)),
-                    ..Setup::default()
-                };
-                let mut rig = Rig::of(case, setup, None, shape.clone(), EnergyGuard::default());
-                let held = 0.5 * rig.carried.powi(2) / STIFFNESS;
-                // Energy of the hand's motion out, J: of its mass alone.
-                let mut most = 0.0f64;
-                while rig.time() < 4.5 {
-                    rig.step();
-                    let speed = rig.inside.lock().unwrap().device.state().velocity.y.max(0.0);
-                    most = most.max(0.5 * Hand::NORMAL.mass * speed * speed);
-                }
-                worst = worst.max(most / held);
-                let state = rig.bench.last.state;
-                let what =
-                    format!("{case:?} {name} {ms} ms: {most} J of {held} J, {state:?}, {} N", rig.last);
-                println!("{what}");
-                if most > held {
-                    failed.push(what.clone());
-                }
-                while rig.time() < 8.0 {
-                    rig.step();
-                    assert!(rig.bench.last.fault == Fault::None, "{what}: {:?}", rig.bench.last.fault);
-                }
-                // Under the sheet it is held there.
-                let back = name == "sheet" || (rig.last - rig.pressed).abs() < 0.1 * rig.pressed + 0.1;
-                if !back {
-                    failed.push(format!("{what}; pressed {} N again, not {}", rig.last, rig.pressed));
-                }
-            }
-        }
-    }
-    assert!(failed.is_empty(), "{worst}: {failed:#?}");
 }
 
 /// Whatever the energy guard does to the command: it grows by no more than a slew step, also while it pays a debt.
