@@ -5,7 +5,7 @@
 //!
 //! **When a packet is sent.** One transfer goes each way in a frame. A packet handed over as soon as the last one has left
 //! waits for the next frame with a command that is a frame old. So the packet is made late: [`MARGIN_NS`] before the frame
-//! that the arrivals foretell ([`Phase`]), with the newest command.
+//! that the arrivals foretell (`super::phase`), with the newest command.
 //!
 //! **What ends a force.** A command older than [`HOLD_NS`], by its own stamp or since this side saw it first, counts as zero; seen longer than
 //! [`SILENCE_NS`] ago, nothing is sent any more, so that the device's own watchdog sees that nobody is there; but for the zeros of a last word. A
