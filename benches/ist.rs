@@ -7,14 +7,12 @@
 
 mod common;
 
-use common::{draw, exponent, pose, reference, timed, torus};
+use common::{draw, exponent, pose, question, reference, timed, torus};
 use hapticd::contact::ist::{IstParams, Solid, SphereTree, cell_for};
-use hapticd::contact::{
-    Budget, Friction, Material, ObjectShape, Query, QueryState, Texture, ToolShape, query, simd_level,
-};
+use hapticd::contact::{Budget, ObjectShape, QueryState, ToolShape, query, simd_level};
 use hapticd::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use hapticd::geometry::import::{Format, ImportOptions, import};
-use hapticd::geometry::{Pose, TriMesh, Twist, shapes};
+use hapticd::geometry::{TriMesh, shapes};
 use plotters::style::RGBColor;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -91,27 +89,12 @@ const OPENED: [u32; 2] = [500, 4_000];
 
 /// Sixteen nodes or cells against the field, ns: the difference between two budgets, so that what a query costs at all is left out.
 fn sixteen(tool: &ToolShape, object: &ObjectShape, swept: &[u64]) -> f64 {
-    let material = Material {
-        stiffness: 1000.0,
-        reference_area: 1e-4,
-        damping: 0.0,
-        friction: Friction::NONE,
-        texture: Texture::NONE,
-    };
     let queries = if swept.len() > 1 << 20 { 60 } else { QUERIES };
     // Both budgets at each pose, one after the other, so that a machine that wavers does so for both.
     let mut costs: Vec<f64> = (0..queries)
         .filter_map(|k| {
             let tool_pose = pose(k, 0.0);
-            let q = Query {
-                tool,
-                tool_pose: &tool_pose,
-                tool_twist: &Twist::ZERO,
-                object,
-                object_pose: &Pose::identity(),
-                object_twist: &Twist::ZERO,
-                material: &material,
-            };
+            let q = question(tool, &tool_pose, object);
             let [few, many] = OPENED.map(|units| {
                 let mut state = QueryState { touching: true, ..QueryState::default() };
                 black_box(swept.iter().fold(0u64, |sum, x| sum.wrapping_add(*x)));

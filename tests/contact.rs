@@ -33,6 +33,8 @@ mod patch;
 mod proxy;
 #[path = "contact/roles.rs"]
 mod roles;
+#[path = "meshes/sheets.rs"]
+mod sheets;
 
 use hapticd::contact::vps::{Density, ForceLaw, Normals, OrientedPoint, PointShell, ShellError, ShellParams};
 use hapticd::contact::{
@@ -535,6 +537,17 @@ fn bounds_hold_when_apart_touching_and_cut_short() {
     }
 }
 
+/// The gradient of few points in contact, without leaps: of depths at the corners of a tetrahedron, half a cell off along each axis.
+fn even_gradient(depth: impl Fn(&Point) -> f64, p: &Point, cell: f64) -> Vec3 {
+    let about = [[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]].map(Vec3::from);
+    about.iter().map(|s| s * depth(&(p + s * 0.5 * cell))).sum::<Vec3>() * (0.5 / cell)
+}
+
+/// How much of it counts: all up to 60 points, and the field's own from 120 on.
+fn few(points: u32) -> f64 {
+    1.0 - ((f64::from(points) - 60.0) / 60.0).clamp(0.0, 1.0)
+}
+
 #[test]
 fn what_the_tree_leaves_out_cannot_touch() {
     // Another implementation: every point of the shell, in f64, against the same field.
@@ -564,11 +577,7 @@ fn what_the_tree_leaves_out_cannot_touch() {
                 let normal =
                     pose.rotation * Vec3::new(points.nx[i].into(), points.ny[i].into(), points.nz[i].into());
                 let size = PRESSURE * f64::from(points.area[i]) * depth.max(0.0);
-                // Of a few points the gradient is that of depths about them, at the corners of a tetrahedron.
-                let about = [[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]];
-                let depths =
-                    about.map(|s| Vec3::from(s) * field.depth(&(p + Vec3::from(s) * 0.5 * field.cell)));
-                let even = depths.iter().sum::<Vec3>() * (0.5 / field.cell);
+                let even = even_gradient(|p| field.depth(p), &p, field.cell);
                 let pushes = [normal * size, g * normal.dot(&g) * size, even * normal.dot(&even) * size];
                 for (sum, f) in [&mut normals, &mut plain, &mut smooth].into_iter().zip(pushes) {
                     let torque = (p.coords - pose.translation.vector).cross(&f);
@@ -576,8 +585,7 @@ fn what_the_tree_leaves_out_cannot_touch() {
                 }
             }
             assert!(c.complete);
-            let along =
-                plain + (smooth - plain) * (1.0 - ((f64::from(pressed) - 60.0) / 60.0).clamp(0.0, 1.0));
+            let along = plain + (smooth - plain) * few(pressed);
             // Of a sparse contact the answer lies between the two sums, with one part for force and torque.
             let (off, got) = (along - normals, wrench(&c) - normals);
             let part = if off.norm() > 1e-9 { got.dot(&off) / off.norm_squared() } else { 0.0 };

@@ -520,7 +520,7 @@ fn the_grid_is_as_fine_as_the_spheres_ask() {
 }
 
 /// Bodies near, at, and beyond touch: the units are a plan that is kept to a factor of two (on flat faces whole levels have the same
-/// stake, and open together or not at all); the search for the distance never spends more than its share.
+/// stake, and open together or not at all).
 #[test]
 fn a_budget_is_kept_in_every_state() {
     let plate = shapes::cuboid(Vec3::new(0.04, 0.04, 0.003));

@@ -55,6 +55,8 @@ mod ripple;
 mod several;
 #[path = "servo/sharp.rs"]
 mod sharp;
+#[path = "meshes/sheets.rs"]
+mod sheets;
 #[path = "servo/spheres.rs"]
 mod spheres;
 #[path = "servo/stability.rs"]

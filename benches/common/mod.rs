@@ -41,6 +41,28 @@ pub fn pose(k: usize, apart: f64) -> Pose {
     )
 }
 
+const MATERIAL: Material = Material {
+    stiffness: 1000.0,
+    reference_area: 1e-4,
+    damping: 2.0,
+    friction: Friction::NONE,
+    texture: Texture::NONE,
+};
+
+/// What is asked of a tool at this pose against an object that rests at the origin.
+pub fn question<'a>(tool: &'a ToolShape, tool_pose: &'a Pose, object: &'a ObjectShape) -> Query<'a> {
+    static ORIGIN: std::sync::LazyLock<Pose> = std::sync::LazyLock::new(Pose::identity);
+    Query {
+        tool,
+        tool_pose,
+        tool_twist: &Twist::ZERO,
+        object,
+        object_pose: &ORIGIN,
+        object_twist: &Twist::ZERO,
+        material: &MATERIAL,
+    }
+}
+
 /// Times of `queries` queries along the motion, sorted, us, and the last answer. `cold`: each with an empty memory.
 pub fn timed(
     tool: &ToolShape,
@@ -49,27 +71,12 @@ pub fn timed(
     queries: usize,
     cold: bool,
 ) -> (Vec<f64>, Contact) {
-    let material = Material {
-        stiffness: 1000.0,
-        reference_area: 1e-4,
-        damping: 2.0,
-        friction: Friction::NONE,
-        texture: Texture::NONE,
-    };
     let mut state = QueryState::default();
     let mut last = Contact::none(None);
     let mut times: Vec<f64> = (0..queries)
         .map(|k| {
             let tool_pose = pose(k, apart);
-            let q = Query {
-                tool,
-                tool_pose: &tool_pose,
-                tool_twist: &Twist::ZERO,
-                object,
-                object_pose: &Pose::identity(),
-                object_twist: &Twist::ZERO,
-                material: &material,
-            };
+            let q = question(tool, &tool_pose, object);
             if cold {
                 state = QueryState::default();
             }

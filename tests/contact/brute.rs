@@ -1,6 +1,6 @@
 //! Every point of a shell in f64, with the field's nodes read by another trilinear rule: random bodies, densities, cells and poses.
 
-use super::{ask, shell, turned, wrench};
+use super::{ask, even_gradient, few, shell, turned, wrench};
 use hapticd::contact::ObjectShape;
 use hapticd::geometry::field::Field;
 use hapticd::geometry::field::build::{FieldParams, Resolution, Silent, build};
@@ -82,10 +82,7 @@ proptest! {
             pressed += 1;
             let normal =
                 pose.rotation * Vec3::new(sampled.nx[i].into(), sampled.ny[i].into(), sampled.nz[i].into());
-            // A gradient without leaps: of depths half a cell off, at the corners of a tetrahedron.
-            let about = [[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]].map(Vec3::from);
-            let even = about.iter().map(|s| s * read(&field, &(p + s * 0.5 * field.cell)).0).sum::<Vec3>()
-                * (0.5 / field.cell);
+            let even = even_gradient(|p| read(&field, p).0, &p, field.cell);
             let push = super::PRESSURE * f64::from(sampled.area[i]) * depth;
             size += push;
             let pushes = [normal, g * normal.dot(&g), even * normal.dot(&even)].map(|n| n * push);
@@ -94,8 +91,7 @@ proptest! {
                 *sum += Vector6::new(f.x, f.y, f.z, torque.x, torque.y, torque.z);
             }
         }
-        // Up to 60 points the gradient without leaps, from 120 on the field's own.
-        let along = plain + (smooth - plain) * (1.0 - ((f64::from(pressed) - 60.0) / 60.0).clamp(0.0, 1.0));
+        let along = plain + (smooth - plain) * few(pressed);
         // Single precision: positions in cells of the grid, and what adds up of so many pushes.
         let depth_error = 1e-6 * (1.0 + f64::from(cells)) * field.cell;
         if deepest.abs() > depth_error {

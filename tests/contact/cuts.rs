@@ -5,6 +5,7 @@
 
 use super::facets::{lead, mesh, rest, solid};
 use super::proxy::{Over, Way, meshes};
+use super::sheets::{dense, edge};
 use super::*;
 
 /// While a proxy is on its way it forgets what it pressed with, after so many ticks of it, in 0.1 s: of a tick such a part (docs/proxy.md).
@@ -17,20 +18,6 @@ const MOST: u32 = 20;
 fn bears(last: Vec3, force: Vec3, step: f64, what: &str) {
     let jump = (force - last).norm();
     assert!(jump < MATERIAL.stiffness * step + 0.3, "{what}: {jump} N in a tick, from {last} to {force}");
-}
-
-/// A single layer of `n` x `n` squares in the plane z = 0, `width` m wide.
-fn dense(n: u32, width: f64) -> TriMesh {
-    let at = |i: u32| width * (f64::from(i) / f64::from(n) - 0.5);
-    let corner = |k: u32| Point::new(at(k % (n + 1)), at(k / (n + 1)), 0.0);
-    let square = |k: u32| {
-        let a = k / n * (n + 1) + k % n;
-        [[a, a + 1, a + n + 2], [a, a + n + 2, a + n + 1]]
-    };
-    TriMesh {
-        vertices: (0..(n + 1) * (n + 1)).map(corner).collect(),
-        triangles: (0..n * n).flat_map(square).collect(),
-    }
 }
 
 const BUDGETS: [Budget<'static>; 3] = [
@@ -231,13 +218,7 @@ fn the_tip_of_a_fan_is_felt() {
 /// Pressed into the edge of two fine walls and drawn along it with little to spend: both walls go on pressing.
 #[test]
 fn in_an_edge_both_walls_press_whatever_is_cut() {
-    let floor = dense(60, 0.04);
-    let mut both = floor.clone();
-    let count = both.vertices.len() as u32;
-    both.vertices.iter_mut().for_each(|v| v.x += 0.02);
-    both.vertices.extend(floor.vertices.iter().map(|v| Point::new(0.0, v.y, v.x + 0.02)));
-    both.triangles.extend(floor.triangles.iter().map(|t| t.map(|v| v + count)));
-    let object = solid(&both);
+    let object = solid(&edge());
     for radius in [0.004, 0.015] {
         for speed in [0.1, 0.3, 1.0] {
             for (case, budget) in BUDGETS.into_iter().enumerate() {

@@ -1,30 +1,17 @@
 //! Sphere trees on recorded paths: the exact volume and distance of the file lie within the bounds at every budget, and more
 //! budget never widens them.
 
-use super::{Line, shared};
+use super::{Line, ask, shared};
 use clap::Parser;
 use hapticd::cli::evaluate::{Pair, PosePath};
-use hapticd::contact::{self, Bounds, Budget, Contact, Query, QueryState};
-use hapticd::geometry::{Pose, Twist};
+use hapticd::contact::Bounds;
+use hapticd::geometry::Pose;
 use rayon::prelude::*;
 
 /// Work units from hardly any to all that there is to do.
 const UNITS: [u32; 5] = [1, 500, 2000, 9000, 0];
 /// What the order in which volumes are summed (in f32) can do to a bound, as a fraction of the upper one.
 const ROUNDING: f64 = 8e-6;
-
-fn ask(pair: &Pair, pose: &Pose, units: u32) -> Contact {
-    let query = Query {
-        tool: pair.tool(),
-        tool_pose: pose,
-        tool_twist: &Twist::ZERO,
-        object: pair.object(),
-        object_pose: &Pose::identity(),
-        object_twist: &Twist::ZERO,
-        material: pair.material(),
-    };
-    contact::query(&query, Budget { units, deadline: None }, &mut QueryState::default())
-}
 
 /// What is wrong at one pose.
 fn wrong(pair: &Pair, pose: &Pose, volume: f64, distance: f64) -> Vec<String> {

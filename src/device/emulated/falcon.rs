@@ -78,8 +78,6 @@ pub struct Falcon {
     buttons: u8,
     /// Lights as commanded last (2 green, 4 blue, 8 red).
     pub leds: u8,
-    /// Times it let go by itself, since nobody spoke to it.
-    pub lapses: u32,
     /// Samples taken.
     taken: u64,
     /// When each sample was taken, ns; the newest ([`super::NOTES`]).
@@ -109,7 +107,6 @@ impl Falcon {
             last_packet: 0,
             buttons: 0,
             leds: 0,
-            lapses: 0,
             taken: 0,
             sampled: Vec::new(),
             applied: Vec::new(),
@@ -121,11 +118,6 @@ impl Falcon {
     /// Motor codes in effect.
     pub fn codes(&self) -> [i16; 3] {
         self.codes
-    }
-
-    /// On a slow processor, before it is switched on: the mechanism moves by one step from packet to packet, of this length at most, ns.
-    pub fn hurry(&mut self, longest_ns: u64) {
-        self.bench.hurry(longest_ns);
     }
 
     /// True tool point, device frame, m.
@@ -284,7 +276,6 @@ impl Falcon {
 impl Gadget for Falcon {
     fn frame(&mut self, now_ns: u64) {
         if self.codes != [0; 3] && now_ns.saturating_sub(self.last_packet) > self.setup.hold_ns {
-            self.lapses += 1;
             self.bench.advance(now_ns);
             self.drive(now_ns, [0; 3]);
         }

@@ -71,7 +71,7 @@ struct Purse<'a> {
     deadline: Option<&'a dyn Deadline>,
     /// The time was over before the end.
     late: bool,
-    /// A search was not made.
+    /// Something was not looked at.
     short: bool,
 }
 
@@ -140,7 +140,7 @@ pub(super) fn query(
     let near = dispatch!(simd, search(
         tree: &SphereTree, frame: &Frame<'_>, known: f32, units: u32, deadline: Option<&dyn Deadline>
     ) -> Near);
-    (purse.work, purse.late) = (near.work, near.late);
+    (purse.work, purse.late, purse.short) = (near.work, near.late, near.cut);
     if near.inside {
         return Apart {
             distance: 0.0,
@@ -202,9 +202,9 @@ pub(super) fn query(
         most,
         work: purse.work,
         late: purse.late,
-        complete: !near.cut && !purse.short,
+        complete: !purse.short,
         overlap,
-        sure: if near.cut { 0.0 } else { purse.sure() },
+        sure: purse.sure(),
     }
 }
 

@@ -93,7 +93,7 @@ pub(super) struct Totals {
     total: Total,
     patches: Option<Gather>,
     lack: Lack,
-    /// Points that press, and of the first of them how many were kept.
+    /// As in [`Force`], and how many of the first were kept.
     count: usize,
     kept: usize,
 }
@@ -107,7 +107,7 @@ struct Force {
     /// Blocks that press and, the first `waiting` of them, are not in `total` yet.
     pressed: [Pressed; CHUNK],
     waiting: usize,
-    /// Points that press, and the first of them.
+    /// Points that press, counted until they are many, and the first of them.
     count: usize,
     first: First,
     /// Up to date after the last visit.
@@ -178,7 +178,7 @@ impl Sums {
         self.force.as_ref()?.patches.as_ref()
     }
 
-    /// What the parts along the gradient lack, likewise, and how many points press.
+    /// What the parts along the gradient lack, likewise, and how many points press, counted until they are many.
     pub(super) fn lack(&self) -> (Lack, usize) {
         self.force.as_ref().map_or(([0.0; 7], 0), |f| (f.lack, f.count))
     }

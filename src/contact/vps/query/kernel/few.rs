@@ -6,7 +6,8 @@
 //! can fade as the points become many ([`super::super::sparse::few`]); only then does a point cost four look-ups more.
 
 use super::super::source::Source;
-use super::{Force, Job, Lack, cross, dot};
+use super::sums::along;
+use super::{Force, Job, Lack};
 use crate::contact::vps::query::sparse::MANY;
 use crate::geometry::field::block::Cells;
 use crate::geometry::simd::{LANES, Simd};
@@ -63,10 +64,13 @@ impl First {
 }
 
 impl Force {
-    /// Counts the points that press of the blocks that wait, and keeps the first of them.
+    /// Counts the points that press of the blocks that wait, and keeps the first of them. Once they are many nobody asks how many.
     #[inline(always)]
     pub(super) fn keep_first<P: Source>(&mut self, from: &P) {
         for p in self.pressed.iter().take(self.waiting) {
+            if self.count > MANY {
+                return;
+            }
             let block = p.block as usize;
             let (Some(at), Some(normal)) = (from.at(block), from.normal(block)) else { break };
             for lane in 0..LANES {
@@ -83,10 +87,6 @@ impl Force {
                 }
                 to.force[slot] = p.force[lane];
                 self.first.len += 1;
-            }
-            if self.count > MANY {
-                // More are no longer asked for.
-                break;
             }
         }
     }
@@ -111,25 +111,9 @@ fn add<S: Simd>(s: S, job: &Job<'_>, points: &Sixteen, len: usize, lanes: &mut [
         }
     }
     // The signs are orthogonal, and four halves squared are one.
-    let smooth = part(s, r, n, force, job.place.gradient(s, slope));
-    let plain = part(s, r, n, force, three(&points.gradient));
+    let smooth = along(s, r, n, force, job.place.gradient(s, slope));
+    let plain = along(s, r, n, force, three(&points.gradient));
     for i in 0..7 {
         s.accumulate(s.sub(smooth[i], plain[i]), &mut lanes[i]);
     }
-}
-
-/// Force, torque and size of the part along g: (n . g) g for each n.
-#[inline(always)]
-fn part<S: Simd>(s: S, r: [S::F; 3], n: [S::F; 3], force: S::F, g: [S::F; 3]) -> [S::F; 7] {
-    let size = s.mul(force, dot(s, n, g));
-    let m = cross(s, r, g);
-    [
-        s.mul(size, g[0]),
-        s.mul(size, g[1]),
-        s.mul(size, g[2]),
-        s.mul(size, m[0]),
-        s.mul(size, m[1]),
-        s.mul(size, m[2]),
-        s.max(size, s.sub(s.splat(0.0), size)),
-    ]
 }

@@ -69,18 +69,24 @@ fn sum_along<S: Simd, P: Source>(s: S, from: &P, force: &mut Force) {
     for p in force.pressed.iter().take(force.waiting) {
         let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
         let g = [s.load(&p.gradient[0]), s.load(&p.gradient[1]), s.load(&p.gradient[2])];
-        let along = dot(s, n, g);
-        let size = s.mul(s.load(&p.force), along);
-        let m = cross(s, r, g);
-        for i in 0..3 {
-            lanes[i] = s.add(lanes[i], s.mul(size, g[i]));
-            lanes[3 + i] = s.add(lanes[3 + i], s.mul(size, m[i]));
+        let part = along(s, r, n, s.load(&p.force), g);
+        for i in 0..7 {
+            lanes[i] = s.add(lanes[i], part[i]);
         }
-        lanes[6] = s.add(lanes[6], s.max(size, s.sub(zero, size)));
     }
     for i in 0..7 {
         s.accumulate(lanes[i], &mut force.total[ALONG + i]);
     }
+}
+
+/// Force, torque and size of the part of a force along g: (n . g) g for each n.
+#[inline(always)]
+pub(super) fn along<S: Simd>(s: S, r: [S::F; 3], n: [S::F; 3], force: S::F, g: [S::F; 3]) -> [S::F; 7] {
+    let size = s.mul(force, dot(s, n, g));
+    let m = cross(s, r, g);
+    let [fx, fy, fz] = g.map(|g| s.mul(size, g));
+    let [tx, ty, tz] = m.map(|m| s.mul(size, m));
+    [fx, fy, fz, tx, ty, tz, s.max(size, s.sub(s.splat(0.0), size))]
 }
 
 /// Adds where the elastic force presses.
