@@ -158,7 +158,8 @@ fn stale_samples_clutch_and_a_missing_scene_ramp_down_and_as_fast_back_up() {
         assert!(down.is_some_and(|n| (20..=50).contains(&n)), "{down:?}");
         assert_eq!((a.state(), a.zero(&off, true, false)), (ServoState::Rendering, reason));
         let up = (1..1000).find(|_| a.step(&ON, &config()) >= 1.0);
-        assert_eq!(up, down);
+        // Thirty thirtieths may be a little less than one.
+        assert!(up.zip(down).is_some_and(|(up, down): (u32, u32)| up.abs_diff(down) <= 1), "{up:?} {down:?}");
     }
 }
 
