@@ -37,8 +37,6 @@ mod grip;
 mod heap;
 #[path = "servo/isolation.rs"]
 mod isolation;
-#[path = "servo/lapse.rs"]
-mod lapse;
 #[path = "servo/lifecycle.rs"]
 mod lifecycle;
 #[path = "servo/lists.rs"]

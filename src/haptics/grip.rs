@@ -74,17 +74,6 @@ pub struct Rubbed {
     pub sliding: Matrix6<f64>,
 }
 
-impl Rubbed {
-    /// A part of it. Real-time safe.
-    pub fn scaled(&self, part: f64) -> Self {
-        Self {
-            wrench: self.wrench.scaled(part),
-            stiffness: self.stiffness * part,
-            sliding: self.sliding * part,
-        }
-    }
-}
-
 /// How it is to be held.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {

@@ -15,7 +15,6 @@
 
 use super::config::ServoConfig;
 use super::handle::Refusal;
-use super::lapse::{Lapse, Phase};
 use super::record::{Fault, ServoState, ZeroReason};
 use super::state::{Event, live, next, owned};
 use crate::device::Lifecycle;
@@ -71,9 +70,6 @@ pub struct Arming {
     left: ZeroReason,
     /// While the force is taken away and the wanted wrench means nothing any more: what it fades from.
     frozen: Option<Wrench>,
-    phase: Phase,
-    /// The gain before a lapse, until it is back; else 0.
-    reached: f64,
     disarms: u64,
     /// Limits that a client lowered.
     pub lowered: Lowered,
@@ -94,8 +90,6 @@ impl Arming {
             leaving: None,
             left: ZeroReason::NotArmed,
             frozen: None,
-            phase: Phase::Known,
-            reached: 0.0,
             disarms,
             lowered: Lowered::default(),
             rt_ok: true,
@@ -153,7 +147,6 @@ impl Arming {
             self.ramp.drop_to_zero();
             self.gate.reset();
             self.frozen = None;
-            self.reached = 0.0;
         }
         if self.state == ServoState::Fault && self.fault == Fault::None {
             self.fault = Fault::DeviceGone;
@@ -280,33 +273,6 @@ impl Arming {
         }
     }
 
-    /// Before a tick's contacts: `known` tells whether where the hand is is known, and the tool follows it.
-    pub fn look(&mut self, known: bool) {
-        self.phase = match (live(self.state), known) {
-            (true, false) => Phase::Away,
-            (true, true) if self.phase == Phase::Away => Phase::Back,
-            _ => Phase::Known,
-        };
-    }
-
-    /// Where this tick stands in a lapse; see [`Lapse::new`].
-    pub fn lapse(&self, dt: f64, more: f64, farther: f64, config: &ServoConfig) -> Lapse {
-        let mut coming = self.ramp;
-        self.rise(&mut coming, dt, config);
-        Lapse::new(self.phase, (self.gain(), coming.gain()), dt, more, farther)
-    }
-
-    /// The ramp up: after a lapse as fast as it went, as far as it was; what has sunk in meanwhile sees to itself.
-    fn rise(&self, ramp: &mut Ramp, dt: f64, config: &ServoConfig) {
-        let back = ramp.gain() < self.reached;
-        ramp.rise(dt, if back { config.ramp_down } else { config.ramp_up });
-    }
-
-    /// The tick in which the hand is seen again.
-    pub fn back(&self) -> bool {
-        self.phase == Phase::Back
-    }
-
     /// One tick of gate and ramp. Returns the gain for this tick's command.
     pub fn step(&mut self, s: &Situation, config: &ServoConfig) -> f64 {
         let small = s.small && s.scene && s.fresh && !s.clutched && s.held;
@@ -320,15 +286,9 @@ impl Arming {
                     self.leaving = Some(ZeroReason::DeadMan);
                 }
                 if self.leaving.is_some() || !s.fresh || s.clutched || !s.scene {
-                    self.reached = self.reached.max(self.ramp.gain());
                     self.ramp.fall(s.dt, config.ramp_down);
                 } else {
-                    let mut ramp = self.ramp;
-                    self.rise(&mut ramp, s.dt, config);
-                    self.ramp = ramp;
-                    if ramp.gain() >= self.reached {
-                        self.reached = 0.0;
-                    }
+                    self.ramp.rise(s.dt, config.ramp_up);
                 }
                 match self.leaving {
                     Some(ZeroReason::ArmingGate | ZeroReason::DeadMan) if self.ramp.gain() == 0.0 => {

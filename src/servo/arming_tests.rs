@@ -147,7 +147,7 @@ fn a_disarm_during_a_tool_change_wins() {
 }
 
 #[test]
-fn stale_samples_clutch_and_a_missing_scene_ramp_down_and_as_fast_back_up() {
+fn stale_samples_clutch_and_a_missing_scene_ramp_down_and_back_up() {
     for (off, reason) in [
         (Situation { fresh: false, ..ON }, ZeroReason::StaleSample),
         (Situation { clutched: true, ..ON }, ZeroReason::Clutch),
@@ -158,63 +158,8 @@ fn stale_samples_clutch_and_a_missing_scene_ramp_down_and_as_fast_back_up() {
         assert!(down.is_some_and(|n| (20..=50).contains(&n)), "{down:?}");
         assert_eq!((a.state(), a.zero(&off, true, false)), (ServoState::Rendering, reason));
         let up = (1..1000).find(|_| a.step(&ON, &config()) >= 1.0);
-        // Thirty thirtieths may be a little less than one.
-        assert!(up.zip(down).is_some_and(|(up, down): (u32, u32)| up.abs_diff(down) <= 1), "{up:?} {down:?}");
+        assert!(up.is_some_and(|n| n >= 299), "{up:?}");
     }
-}
-
-/// However far the gain was and however short the lapse: no farther than it was does it come back fast.
-#[test]
-fn a_lapse_does_not_shorten_the_ramp() {
-    let off = Situation { fresh: false, ..ON };
-    for (before, ms) in [(1.0, 10), (1.0, 29), (1.0, 200), (0.3, 5), (0.3, 8), (0.3, 60)] {
-        let mut a = armed();
-        while a.gain() < before {
-            a.step(&ON, &config());
-        }
-        let reached = a.gain();
-        // And a second one on the way back.
-        for (off_ms, on_ms) in [(ms, 4), (ms, 700)] {
-            for _ in 0..off_ms {
-                a.step(&off, &config());
-            }
-            let mut last = a.gain();
-            for k in 0..on_ms {
-                let coming = a.lapse(1e-3, 1.0, 1.0, &config()).gain;
-                let gain = a.step(&ON, &config());
-                let over = if last < reached { config().ramp_down } else { config().ramp_up };
-                assert!(
-                    (gain - (last + 1e-3 / over).min(1.0)).abs() < 1e-9,
-                    "{before} {ms} {k}: {last} {gain}"
-                );
-                assert_eq!(coming, (last, gain));
-                last = gain;
-            }
-        }
-        assert_eq!(a.gain(), 1.0);
-    }
-}
-
-#[test]
-fn the_first_tick_after_a_lapse_is_told_once_and_only_under_force() {
-    let mut a = armed();
-    for known in [true, false, true] {
-        a.look(known);
-        assert!(!a.back(), "armed alone, nothing has been felt");
-    }
-    let mut a = rendering();
-    let told: Vec<bool> = [true, false, false, true, true, false, true, true]
-        .map(|known| {
-            a.look(known);
-            a.back()
-        })
-        .into();
-    assert_eq!(told, [false, false, false, true, false, false, true, false]);
-    // What comes through the gate afterwards comes by the ramp.
-    a.look(false);
-    a.fail(Fault::Stale);
-    a.look(true);
-    assert!(!a.back());
 }
 
 /// Let go of, the force is gone within the release time and comes back through the gate, not under a hand that still presses.

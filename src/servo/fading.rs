@@ -18,7 +18,6 @@ use super::query::World;
 use crate::contact::Contact;
 use crate::geometry::{Twist, Vec3, Wrench};
 use crate::haptics::coupling;
-use nalgebra::Matrix6;
 
 /// A softened or hardened object keeps its force at first; beyond this ratio it does not.
 pub(super) const MAX_GAIN: f64 = 8.0;
@@ -34,17 +33,6 @@ fn dot(a: &Wrench, b: &Wrench, length: f64) -> f64 {
 /// Size of a wrench, N, torques measured at `length`.
 pub(super) fn size(wrench: &Wrench, length: f64) -> f64 {
     dot(wrench, wrench, length).sqrt()
-}
-
-/// How fast [`size`] grows where the tool moves against `wrench`, N/m: its stiffness along that.
-pub(super) fn along(stiffness: &Matrix6<f64>, wrench: &Wrench, length: f64) -> f64 {
-    let all = size(wrench, length);
-    if !(all > 0.0) {
-        return 0.0;
-    }
-    let push = wrench.scaled(1.0 / all);
-    let way = Twist { linear: push.force, angular: push.torque / length.max(1e-3).powi(2) };
-    dot(&coupling::times(stiffness, &way), &push, length)
 }
 
 /// A wrench about the tool's origin, about the device's tool point.
@@ -112,18 +100,6 @@ mod tests {
 
     fn force(x: f64, y: f64) -> Wrench {
         Wrench { force: Vec3::new(x, y, 0.0), torque: Vec3::zeros() }
-    }
-
-    /// A wall's normal spring, with and without a lever: closed forms.
-    #[test]
-    fn the_stiffness_along_a_wrench_is_that_of_its_spring() {
-        let wall = Matrix6::from_diagonal(&[1000.0, 0.0, 0.0, 0.0, 0.0, 0.0].into());
-        assert!((along(&wall, &force(-3.0, 0.0), 0.05) - 1000.0).abs() < 1e-9);
-        assert_eq!(along(&wall, &force(0.0, 3.0), 0.05), 0.0);
-        assert_eq!(along(&wall, &Wrench::ZERO, 0.05), 0.0);
-        let hinge = Matrix6::from_diagonal(&[0.0, 0.0, 0.0, 0.0, 0.0, 2.0].into());
-        let torque = Wrench { force: Vec3::zeros(), torque: Vec3::new(0.0, 0.0, 0.1) };
-        assert!((along(&hinge, &torque, 0.05) - 2.0 / 0.05f64.powi(2)).abs() < 1e-9, "at the tool's radius");
     }
 
     #[test]

@@ -18,8 +18,7 @@
     )
 )]
 
-use super::fading::{Before, MAX_GAIN, about, along, begin, fade, size};
-use super::lapse::{Back, Lapse};
+use super::fading::{Before, MAX_GAIN, about, begin, fade, size};
 use super::mapping::ToolState;
 use super::motion::{Motions, Played, Stream};
 use super::slots::{MEMORIES, Memory, Slot};
@@ -78,8 +77,6 @@ pub struct World<'a> {
     pub keep: bool,
     /// How near an object brakes the tool, m; 0: none does.
     pub braking: f64,
-    /// Where the tick stands in a lapse.
-    pub lapse: Lapse,
 }
 
 /// What the tool feels.
@@ -119,8 +116,6 @@ pub struct Touch {
     pub deadline_hit: bool,
     /// The stream of an object that is felt stopped.
     pub stopped: bool,
-    /// After a lapse something of what is touched is held back.
-    pub after_lapse: bool,
     /// How far a ball is behind what it cannot go through, m.
     pub behind: f64,
     /// What effects do beside the contacts.
@@ -149,7 +144,6 @@ impl Touch {
         complete: true,
         deadline_hit: false,
         stopped: false,
-        after_lapse: false,
         behind: 0.0,
         effects: Push::NONE,
         near: None,
@@ -356,16 +350,7 @@ impl Queries {
             linear: world.tool.twist.linear - motion.linear,
             angular: world.tool.twist.angular - motion.angular,
         };
-        let radius = world.snapshot.tool.bound_radius;
-        if !(same && recent) {
-            slot.lapse = Back::default();
-        }
-        let (all, stiffness_along) = (size(&c.wrench, radius), along(&c.stiffness, &c.wrench, radius));
-        let part = slot.lapse.part(all, stiffness_along, anew, &world.lapse);
-        c.wrench = c.wrench.scaled(part);
-        // Where nothing of it is felt nothing is damped: on the way out that would hold the hand back.
-        let tau = if part > 0.0 { world.tau } else { 0.0 };
-        let damping = coupling::damping(tau, &c.stiffness, &relative, &c.wrench);
+        let damping = coupling::damping(world.tau, &c.stiffness, &relative, &c.wrench);
         let mut whole = c.wrench + damping;
         if let Some(cone) = cone {
             whole.force = cone.cut(&whole.force);
@@ -377,7 +362,7 @@ impl Queries {
             late: c.deadline_hit,
         };
         let rubbed = match world.keep {
-            true => memory.grip.rub(&query, &c.patches, &held).map(|r| r.scaled(part)),
+            true => memory.grip.rub(&query, &c.patches, &held),
             false => None,
         };
         if let Some(rubbed) = &rubbed {
@@ -385,6 +370,7 @@ impl Queries {
             whole += rubbed.wrench;
         }
         let before = if recent { slot.gain } else { 1.0 };
+        let radius = world.snapshot.tool.bound_radius;
         if anew && c.felt() {
             let felt = if recent { slot.felt } else { Wrench::ZERO };
             let there = if same && recent { slot.stiffness / stiffness } else { 0.0 };
@@ -421,7 +407,6 @@ impl Queries {
         sum.work = sum.work.saturating_add(c.work);
         sum.complete &= c.complete;
         sum.deadline_hit |= c.deadline_hit;
-        sum.after_lapse |= slot.lapse.holds();
         if c.felt() {
             let stiffness = c.stiffness * gain;
             sum.stiffness += stiffness;
