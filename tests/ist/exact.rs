@@ -238,3 +238,72 @@ fn more_budget_never_widens_the_bounds_about_the_exact_overlap() {
         assert!(last < 0.15 * t.volume, "{kinds:?}: {last} of {}", t.volume);
     }
 }
+
+/// A cube across the middle of a thick plate, level or tilted by t: of it the part above is pushed up and that below down. Off the middle by u
+/// that leaves 2 u S^2 / cos t, as long as the middle crosses its four upright sides only.
+#[test]
+fn a_cube_across_the_middle_of_a_plate_is_pushed_by_what_is_more_on_one_side() {
+    let side = 0.012;
+    let (cube, plate) = (body(0, [side; 3]), body(0, [0.06, 0.06, 0.03]));
+    for (spheres, cell, error) in [(1000, 0.0012, 0.04), (8000, 0.0006, 0.02), (64_000, 0.0003, 0.01)] {
+        let (tool, object) = (tool(&cube, spheres), solid(&plate, cell));
+        let push =
+            |u: f64, turn: Vec3| ask(&tool, &turned(0.0013, -0.0007, u, turn), &object).wrench.force / K;
+        let cos = |turn: Vec3| UnitQuaternion::from_scaled_axis(turn).to_rotation_matrix()[(2, 2)];
+        let tilt = Vec3::new(0.2, 0.13, 0.0);
+        let mut worst = 0.0f64;
+        for k in -65..=65 {
+            let u = 4e-5 * f64::from(k);
+            for turn in [Vec3::zeros(), Vec3::new(0.0, 0.0, 0.3), Vec3::new(0.2, 0.0, 0.0), tilt] {
+                let off = push(u, turn) - Vec3::new(0.0, 0.0, 2.0 * u * side * side / cos(turn));
+                worst = worst.max(off.norm() / side.powi(3));
+            }
+        }
+        // A micrometre at a time, through cells of both. (Level or tilted about one side, whole rows of leaves that
+        // are too small to be looked at pass the middle at once.)
+        let steps: Vec<f64> = (0..1200).map(|k| push(1e-3 + 1e-6 * f64::from(k), tilt).z).collect();
+        let most = steps.windows(2).map(|w| (w[1] - w[0]).abs()).fold(0.0, f64::max) / side.powi(3);
+        println!("{spheres} spheres: off by {worst:.4} of the volume; largest step {most:.2e} of it");
+        assert!(worst < error, "{spheres}: {worst}");
+        // A thousandth of the whole push.
+        assert!(most < 1e-3 + 2e-6 / side, "{spheres}: {most}");
+    }
+}
+
+/// Corner in corner, where places of the overlap are nearest to different faces: the pressure's force and torque, ever better with ever
+/// more spheres.
+#[test]
+fn the_force_of_boxes_corner_in_corner_is_that_of_the_exact_pressure() {
+    let sizes = [[0.03, 0.025, 0.02], [0.035, 0.02, 0.03]];
+    let meshes = sizes.map(|s| body(0, s));
+    for (shift, turn) in [
+        ([0.5, 0.5, 0.3], [0.0; 3]),
+        ([0.45, 0.3, 0.2], [0.2, 0.1, 0.7]),
+        ([0.41, 0.62, 0.37], [0.0; 3]),
+        ([0.3, 0.25, 0.55], [-0.4, 0.3, 0.2]),
+        ([0.55, 0.1, 0.35], [0.1, -0.5, 1.1]),
+    ] {
+        for (spheres, cell, error) in [(1000, 0.0012, 0.06), (8000, 0.0006, 0.03), (64_000, 0.0003, 0.015)] {
+            let at = Vec3::from_fn(|i, _| shift[i] * 0.5 * (sizes[0][i] + sizes[1][i]));
+            let pose = turned(at.x, at.y, at.z, Vec3::from(turn));
+            for (of, other, pose) in [(0, 1, pose), (1, 0, pose.inverse())] {
+                let (tool, object) = (tool(&meshes[of], spheres), solid(&meshes[other], cell));
+                let (moved, still) =
+                    (Convex::of(&meshes[of], &pose), Convex::of(&meshes[other], &Pose::identity()));
+                let t = overlap(&moved, &still, &pose.translation.vector);
+                let c = ask(&tool, &pose, &object);
+                let (force, torque) = (c.wrench.force / K, c.wrench.torque / K);
+                let off = (force - t.push).norm() / t.push.norm();
+                let turned = (torque - t.moment).norm() / (0.01 * t.push.norm());
+                println!(
+                    "{shift:?}, {of} in {other}, {spheres} spheres: force off by {off:.4}, torque by {turned:.4} of 10 mm"
+                );
+                assert!(
+                    off < error && turned < 2.0 * error,
+                    "{shift:?} {spheres}: {force} instead of {}",
+                    t.push
+                );
+            }
+        }
+    }
+}

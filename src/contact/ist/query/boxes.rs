@@ -21,7 +21,7 @@
 use super::bound::{Ball, ball, beyond_slope};
 use super::cells::{contribute, deepest};
 use super::frame::Frame;
-use super::kernel::{Seen, place, read_apart, read_around, smooth, turn_back};
+use super::kernel::{Seen, TETRAHEDRON, place, read_apart, read_around, smooth, turn_back};
 use super::nodes::cap;
 use super::sums::{LOWER, Sums, UPPER};
 use crate::geometry::lanes::{Constants, F, Lanes, Vector, dot, load, minus};
@@ -287,7 +287,8 @@ impl Batch {
     fn closed<S: Simd>(&self, simd: S, frame: &Frame<'_>, sums: &mut Sums) {
         let k = Constants(simd);
         let spread = k.at(&self.spread);
-        let seen = read_apart(simd, frame, load(simd, &self.at), spread * k.of(BALL_DEVIATION));
+        let way = spread * k.of(BALL_DEVIATION);
+        let seen = read_apart(simd, frame, load(simd, &self.at), [way, way, way], &TETRAHEDRON);
         let (part, slope) = cap(simd, seen.depth, spread);
         let volume = k.at(&self.volume) * k.at(&self.shut);
         deepest(simd, frame, &seen, part * volume, sums);

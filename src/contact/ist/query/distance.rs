@@ -357,7 +357,7 @@ fn search<S: Simd>(
             nodes[i] = node_at(tree, taken[i]);
         }
         let columns = sixteen(nodes);
-        let depth = node_depth(simd, frame, &columns).store();
+        let depth = node_depth(simd, frame, &columns).1.store();
         // Nearest last, so that they are taken first.
         let mut waiting = [(f32::NEG_INFINITY, 0u8); LANES];
         let mut count = 0;

@@ -50,7 +50,19 @@ pub(super) fn read<S: Simd>(simd: S, frame: &Frame<'_>, at: Vector<S>) -> Seen<S
 }
 
 /// Corners of a tetrahedron in a cube.
-const CORNERS: [[f32; 3]; 4] = [[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]];
+pub(super) const TETRAHEDRON: [[f32; 3]; 4] =
+    [[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]];
+/// All corners of a cube.
+pub(super) const CUBE: [[f32; 3]; 8] = [
+    [1.0, 1.0, 1.0],
+    [1.0, -1.0, -1.0],
+    [-1.0, 1.0, -1.0],
+    [-1.0, -1.0, 1.0],
+    [-1.0, -1.0, -1.0],
+    [-1.0, 1.0, 1.0],
+    [1.0, -1.0, 1.0],
+    [1.0, 1.0, -1.0],
+];
 
 /// Mean depth and gradient about places, over a tetrahedron of the standard deviations `way` (along the tool's axes, m): the
 /// means of all that surrounds the place, for depths of second degree. The one is the other's derivative, so that forces
@@ -65,7 +77,7 @@ pub(super) fn read_around<S: Simd>(
 ) -> (Seen<S>, Lanes<S>) {
     let (zero, quarter) = (Lanes::splat(simd, 0.0), Lanes::splat(simd, 0.25));
     let (mut depth, mut square, mut sum) = (zero, zero, [zero; 3]);
-    for signs in CORNERS {
+    for signs in TETRAHEDRON {
         let signs = splat(simd, signs);
         let off = [way[0] * signs[0], way[1] * signs[1], way[2] * signs[2]];
         let off = place(simd, &frame.to_grid, &[0.0; 3], off);
@@ -81,25 +93,32 @@ pub(super) fn read_around<S: Simd>(
     (Seen { at, depth: depth * quarter, gradient }, uneven)
 }
 
-/// Mean depth over the same places about each one, and the gradient that their differences show: unlike the field's own it is
-/// continuous. `way` is the same along all axes, m.
+/// Mean depth over corners about each place, and the gradient that their differences show: unlike the field's own it is
+/// continuous. `way` is how far they are along each of the tool's axes, m.
 #[inline(always)]
-pub(super) fn read_apart<S: Simd>(simd: S, frame: &Frame<'_>, at: Vector<S>, way: Lanes<S>) -> Seen<S> {
-    let (zero, quarter) = (Lanes::splat(simd, 0.0), Lanes::splat(simd, 0.25));
+pub(super) fn read_apart<S: Simd>(
+    simd: S,
+    frame: &Frame<'_>,
+    at: Vector<S>,
+    way: Vector<S>,
+    corners: &[[f32; 3]],
+) -> Seen<S> {
+    let zero = Lanes::splat(simd, 0.0);
     let (mut depth, mut sum) = (zero, [zero; 3]);
-    for signs in CORNERS {
-        let signs = splat(simd, signs);
-        let off = place(simd, &frame.to_grid, &[0.0; 3], [way * signs[0], way * signs[1], way * signs[2]]);
+    for signs in corners {
+        let signs = splat(simd, *signs);
+        let off = [way[0] * signs[0], way[1] * signs[1], way[2] * signs[2]];
+        let off = place(simd, &frame.to_grid, &[0.0; 3], off);
         let seen = read_depth(simd, frame, [at[0] + off[0], at[1] + off[1], at[2] + off[2]]);
         depth = depth + seen;
         for axis in 0..3 {
             sum[axis] = sum[axis] + signs[axis] * seen;
         }
     }
-    // The corners' signs are orthogonal: each sum is four times the slope times the way.
-    let per_way = quarter / way;
-    let slope = [sum[0] * per_way, sum[1] * per_way, sum[2] * per_way];
-    Seen { at, depth: depth * quarter, gradient: place(simd, &frame.turn, &[0.0; 3], slope) }
+    // The corners' signs are orthogonal: each sum is their number times the slope times the way.
+    let each = Lanes::splat(simd, 1.0 / corners.len() as f32);
+    let slope = [sum[0] * (each / way[0]), sum[1] * (each / way[1]), sum[2] * (each / way[2])];
+    Seen { at, depth: depth * each, gradient: place(simd, &frame.turn, &[0.0; 3], slope) }
 }
 
 /// Reads depth only.

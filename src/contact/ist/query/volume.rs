@@ -16,9 +16,9 @@ use super::boxes::{Boxes, Cut, FINER_STAKE, FINEST_WORK, add_boxes};
 use super::cells::{contribute, deepest};
 use super::frame::Frame;
 use super::groups::{Group, Groups, add_groups};
-use super::kernel::{smooth, store};
+use super::kernel::{Seen, smooth, store};
 use super::model::{Solid, SphereTree};
-use super::nodes::{deep, see_nodes, sixteen, stake};
+use super::nodes::{EVEN_WORK, alone, even, halves, large, least_volume, see_nodes, sixteen, stake};
 use super::sums::{LOWER, SLACK, Sums, UPPER};
 use super::threshold::threshold;
 use super::tree::{Child, Node, WIDTH};
@@ -204,6 +204,7 @@ fn open<S: Simd>(
 ) -> Found {
     let k = Constants(simd);
     let (zero, one) = (k.of(0.0), k.of(1.0));
+    let least_volume = least_volume(tree.volume);
     let mut limit = limit;
     let mut found = Found { sums: Sums::new(frame.rubs), work: 0, complete: true, deadline_hit: false };
     let (mut groups, mut boxes) = (Groups::new(), Boxes::new());
@@ -244,7 +245,21 @@ fn open<S: Simd>(
         let columns = sixteen(nodes);
         let seen = see_nodes(simd, frame, &columns);
         let (depth, r) = (seen.depth, k.at(&columns.r));
-        let own = k.at(&from_stake).min(stake(simd, frame, &columns, depth));
+        let mut own = stake(simd, frame, &columns, depth);
+        let mut alone = alone(simd, frame, &columns, depth);
+        let mut mean = seen.gradient;
+        let inside = large(simd, least_volume, &columns, alone);
+        if inside != 0 && found.deadline_hit {
+            found.complete = false;
+        } else if inside != 0 {
+            let even =
+                even(simd, frame, &columns, &halves(nodes, frame.cell), seen.at, seen.gradient, inside);
+            own = own.max(even.stake(simd, &columns, alone));
+            alone = alone * (one - even.uneven);
+            mean = even.gradient;
+            found.work += EVEN_WORK * inside.count_ones();
+        }
+        let own = k.at(&from_stake).min(own);
         let weight = k.at(&from_weight);
 
         // Which are there, which are to be opened, and with what weight their children stand for them.
@@ -254,7 +269,6 @@ fn open<S: Simd>(
         if there & simd.gt_bits(own.bare(), zero.bare()) & !wanted != 0 {
             found.complete = false;
         }
-        let alone = smooth(simd, (depth - r) / (deep(simd, frame, &columns) - r));
         let full = if least > 0.0 { smooth(simd, own / k.of(least) - one) } else { one };
         if wanted & simd.gt_bits(one.bare(), full.bare()) != 0 {
             found.complete = false;
@@ -286,6 +300,7 @@ fn open<S: Simd>(
         let volume = k.at(&columns.volume);
         let deep_enough = volume * weight * alone;
         if simd.gt_bits(deep_enough.bare(), zero.bare()) != 0 {
+            let seen = Seen { gradient: mean, ..seen };
             deepest(simd, frame, &seen, deep_enough, &mut found.sums);
             contribute(simd, frame, &seen, deep_enough, (one, zero), &mut found.sums);
         }
