@@ -20,6 +20,7 @@
 )]
 
 mod again;
+mod apart;
 mod ball;
 mod classic;
 mod clear;
@@ -48,7 +49,7 @@ use crate::geometry::{Point, Pose, Vec3, Wrench};
 use again::revisit;
 use ball::Place;
 use kernel::{ALONG, Job, Lack, SOFT_AREA, STIFFNESS, STILL, Sums};
-use source::{Graded, Source};
+use source::Graded;
 use sparse::{ENTERED, Enough, Sampling, few, settled};
 use sweep::{Sweep, count, sweep};
 use walk::{Plan, plan, walk};
@@ -57,8 +58,11 @@ use weights::Weights;
 /// Part of the budget that the levels are planned with: parts of a level differ in how much of them may touch.
 const SLACK: f64 = 0.8;
 /// Up to the first part of the budget all points that may touch are summed; from the second on the levels answer alone.
-/// Between them both do, and the answer goes over from one to the other.
-const WHOLE: (f64, f64) = (0.5, 0.8);
+/// Between them both do, and the answer goes over from one to the other. What the levels spend alone is what they do at the second
+/// part, so that a larger budget never knows less of the same pose: work stands still between two budgets but does not fall.
+const WHOLE: (f64, f64) = (0.5, 0.65);
+/// What that leaves the levels, as a part of the points that may touch.
+const BESIDE: f64 = 1.0 / WHOLE.1 - 1.0;
 /// Points of the answer when the deadline has passed: a few microseconds, evenly over the tool.
 const LATE: f64 = 256.0;
 
@@ -95,16 +99,17 @@ pub(crate) fn query(
         return ask.whole(units, 0.0, &budget, state);
     }
     let limit = units as f64;
-    let enough = 2.0 * limit;
+    // As far as the levels' share depends on it.
+    let enough = (2.0 * limit).max((limit + LANES as f64) / BESIDE);
     let may_touch = count(ask.simd, &ask.job.place, &shell.sorted.tree, enough);
     let w = ((may_touch / limit - WHOLE.0) / (WHOLE.1 - WHOLE.0)).clamp(0.0, 1.0);
     let w = w * w * (3.0 - 2.0 * w);
     if w <= 0.0 {
         return ask.whole(units, may_touch, &budget, state);
     }
-    // What the levels may spend beside the sum over all points, and more again as that falls away.
+    // What the levels may spend beside the sum over all points, and alone.
     let beside = limit - may_touch - LANES as f64;
-    let alone = (1.0 - WHOLE.1) * limit - LANES as f64 + 2.0 * (may_touch - WHOLE.1 * limit);
+    let alone = BESIDE * may_touch - LANES as f64;
     let spend = if w < 1.0 { beside } else { alone.min(limit) };
     let part = ask.levels(spend, &budget);
     let mut contact = if w < 1.0 { blend(ask.whole(0, may_touch, &budget, state), &part, w) } else { part };
@@ -127,6 +132,12 @@ fn blend(whole: Contact, part: &Contact, w: f64) -> Contact {
         wrench: whole.wrench.scaled(1.0 - w) + part.wrench.scaled(w),
         stiffness: whole.stiffness * (1.0 - w) + part.stiffness * w,
         patches: std::array::from_fn(|i| whole.patches[i].mixed(&part.patches[i], w)),
+        // Apart, the levels have looked for the nearest point, and the sum has not.
+        distance: whole.distance.map(|d| part.distance.map_or(d, |p| d.min(p))),
+        depth_bounds: match (&whole.depth_bounds, &part.depth_bounds) {
+            (Some(a), Some(b)) => Some(a.intersect(b)),
+            (a, _) => *a,
+        },
         work: whole.work + part.work,
         complete: false,
         deadline_hit: part.deadline_hit,
@@ -175,12 +186,21 @@ impl Ask<'_> {
             }
             // It has let go: where is the nearest point?
             sums = Sums::new(enough);
+        } else if units > 0
+            && let Some(contact) = self.still_apart(may_touch, state)
+        {
+            return contact;
         }
         let seed = (state.nearest as usize).checked_sub(1).filter(|&b| b < shell.sorted.blocks.len());
         let (seed, search) = (seed.map(|b| b as u32), units.saturating_sub(may_touch.ceil() as usize));
         let mut swept = sweep(self.simd, &self.job, &shell.sorted, seed, search, passed, &mut sums);
         swept.visited += before;
         self.summed(&sums, swept, may_touch, state)
+    }
+
+    /// What a whole answer asks for: without a count of what may touch all, so that it keeps being answered so.
+    fn need(&self, may_touch: f64) -> u32 {
+        if may_touch > 0.0 { need(may_touch, self.shell) } else { self.shell.len as u32 }
     }
 
     fn summed(&self, sums: &Sums, swept: Sweep, may_touch: f64, state: &mut QueryState) -> Contact {
@@ -194,28 +214,17 @@ impl Ask<'_> {
             contact.deadline_hit = true;
             return contact;
         }
+        if !sums.touched && !swept.unsure {
+            state.clear.note_apart(largest(&sums.deepest));
+        }
         let weights = Weights::new(shell, shell.len as f64);
         let seen = if swept.unsure { 0 } else { shell.len };
         let mut contact = self.contact(sums, &weights, shell.len as f64, seen, 1.0);
         self.apart(&mut contact, sums, &shell.sorted);
         contact.work = swept.visited.min(shell.len) as u32;
-        // Without a count of what may touch it asks for all, so that it keeps being answered so.
-        contact.need = if may_touch > 0.0 { need(may_touch, shell) } else { shell.len as u32 };
+        contact.need = self.need(may_touch);
         contact.complete = !swept.unsure;
         contact
-    }
-
-    /// What an answer without a touch says about the distance. The sums compare points outside the grid by their bounds; that
-    /// of the nearest is made as good as the field allows.
-    fn apart(&self, contact: &mut Contact, sums: &Sums, from: &impl Source) {
-        let (any, inside) = (largest(&sums.deepest), largest(&sums.deepest_inside));
-        if sums.touched || any <= inside {
-            return;
-        }
-        let (block, lane) = sums.deepest_point();
-        let Some([x, y, z]) = from.at(block as usize).map(|c| c.map(|c| f64::from(c[lane]))) else { return };
-        let (depth, _) = self.field.locate(&(self.relative * Point::new(x, y, z)));
-        contact.distance = contact.distance.map(|d| d.max(-depth));
     }
 
     /// Sums so many levels, the last in part, that those of their points that may touch fit into `units`.

@@ -23,11 +23,19 @@ pub struct Clearance {
     moved: f64,
     /// No block of the entry touches as long as `moved` is less, m.
     until: [f32; ENTRIES],
+    /// No point was deeper than the first (negative, m) when `moved` was the second.
+    apart: [f64; 2],
 }
 
 impl Default for Clearance {
     fn default() -> Self {
-        Self { key: [0; 2], last: Pose::identity(), moved: 0.0, until: [f32::NEG_INFINITY; ENTRIES] }
+        Self {
+            key: [0; 2],
+            last: Pose::identity(),
+            moved: 0.0,
+            until: [f32::NEG_INFINITY; ENTRIES],
+            apart: [f64::INFINITY, 0.0],
+        }
     }
 }
 
@@ -88,6 +96,18 @@ impl Clearance {
         {
             *entry = until;
         }
+    }
+
+    /// Notes that no point is deeper than `most` (m) where the tool is now.
+    pub(super) fn note_apart(&mut self, most: f64) {
+        self.apart = [most, self.moved];
+    }
+
+    /// The depth (m) that no point exceeded when all were last looked at without a touch, +infinity where none is known, and the way
+    /// since, m.
+    pub(super) fn apart(&self) -> (f64, f64) {
+        let [most, at] = self.apart;
+        (most, self.moved - at)
     }
 
     /// Forgets everything: a query that was ended has not looked at all that was due.
