@@ -262,6 +262,7 @@ fn wrong_arguments_are_code_2_in_every_command() {
         add(&["simulate", &scene, "--seconds", bad]);
         add(&["evaluate", "absent.jsonl", "--voxel", bad]);
         add(&["evaluate", "absent.jsonl", "--budget-us", bad]);
+        add(&["evaluate", "absent.jsonl", "--budget-units", bad]);
         add(&["evaluate", "absent.jsonl", "--points", bad]);
         add(&["inspect", "absent.stl", "--unit", "m", "--workspace-mm", bad]);
         add(&["ctl", "load", "a", "absent.stl", "--unit", "m", "--cell", bad]);

@@ -81,6 +81,9 @@ pub struct Args {
     /// Time for one query, µs: nine of ten shall keep it. Tried out on the path's own poses, and turned into work units
     #[arg(long, value_name = "U", value_parser = positive)]
     pub budget_us: Option<f64>,
+    /// Work units for one query, what --budget-us is turned into: with them answers are the same on every machine
+    #[arg(long, value_name = "N", conflicts_with = "budget_us", value_parser = clap::value_parser!(u32).range(1..))]
+    pub budget_units: Option<u32>,
     /// Start each query with an empty memory of the one before
     #[arg(long)]
     pub cold: bool,
@@ -117,7 +120,7 @@ pub fn report(args: &Args) -> Result<()> {
         dirs.extend(file.parent().map(Path::to_path_buf));
         let pair = Pair::build(&path, &dirs, args)?;
         let units = match args.budget_us {
-            None => 0,
+            None => args.budget_units.unwrap_or(0),
             Some(us) => {
                 let (name, units) = (out::word(&path.name), pair.units_for(&path, us));
                 match units {

@@ -51,6 +51,7 @@ fn args(paths: Vec<PathBuf>, models: Vec<PathBuf>) -> Args {
         points: 3000,
         voxel: None,
         budget_us: None,
+        budget_units: None,
         shell: Role::Moving,
         json: None,
         spheres: 1000,
