@@ -289,6 +289,9 @@ fn wrong_arguments_are_code_2_in_every_command() {
     add(&["devices", "nosuch"]);
     add(&["doctor", "--seconds", "0", "--device", "nosuch"]);
     add(&["inspect", "name-without-format", "--unit", "m"]);
+    add(&["inspect", "absent.stl", "--unit", "m", "--clusters", "morton"]);
+    add(&["inspect", "absent.stl", "--unit", "m", "--vps", "--clusters", "curve"]);
+    add(&["evaluate", "absent.jsonl", "--clusters", "curve"]);
     for line in &lines {
         let args: Vec<&str> = line.iter().map(String::as_str).collect();
         let out = hapticd(&args);

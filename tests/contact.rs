@@ -9,6 +9,8 @@ mod apart;
 mod bounce;
 #[path = "contact/brute.rs"]
 mod brute;
+#[path = "contact/clusters.rs"]
+mod clusters;
 #[path = "contact/continuity.rs"]
 mod continuity;
 #[path = "contact/cuts.rs"]
@@ -844,7 +846,7 @@ fn shells_cover_evenly_and_repeat_bit_for_bit() {
         let n = Vec3::new(f64::from(a.nx[i]), f64::from(a.ny[i]), f64::from(a.nz[i]));
         assert!(n.dot(&out) < -0.99, "normal {i} does not point inwards");
     }
-    let spaced = ShellParams { density: Density::Spacing(0.0005), seed: 1 };
+    let spaced = ShellParams { density: Density::Spacing(0.0005), ..ShellParams::points(1) };
     let c = PointShell::build(&mesh, spaced).expect("torus");
     assert!(c.covering_radius < 0.0008, "{}", c.covering_radius);
     let (p, q) = (c.position(0), c.position(c.len - 1));
@@ -894,7 +896,7 @@ fn shells_refuse_what_they_cannot_sample() {
     assert!(matches!(PointShell::build(&cube, ShellParams::points(0)), Err(ShellError::Parameter(_))));
     assert!(matches!(PointShell::build(&cube, ShellParams::points(u32::MAX)), Err(ShellError::Parameter(_))));
     for s in [0.0, -1.0, f64::NAN, 1e-12] {
-        let params = ShellParams { density: Density::Spacing(s), seed: 1 };
+        let params = ShellParams { density: Density::Spacing(s), ..ShellParams::points(1) };
         assert!(matches!(PointShell::build(&cube, params), Err(ShellError::Parameter(_))), "{s}");
     }
     let mut bad = cube.clone();

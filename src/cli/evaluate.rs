@@ -10,6 +10,7 @@ mod path;
 pub use figures::Figures;
 pub use path::{PosePath, Truth};
 
+use super::clustering::Clustering;
 use super::numbers::positive;
 use super::out;
 use super::progress::Bar;
@@ -72,6 +73,9 @@ pub struct Args {
     /// Points of the sampled body
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u32).range(POINTS))]
     pub points: u32,
+    /// How the points are put together in balls (--method vps)
+    #[arg(long, value_enum, default_value_t)]
+    pub clusters: Clustering,
     /// Spheres of the sampled body (--method ist); the other body's field is as fine as its own packing would need
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
     pub spheres: u32,
@@ -207,8 +211,10 @@ impl Pair {
         let mut memory_bytes = field.bytes() as usize;
         let (tool, object, elements) = match args.method {
             Method::Vps => {
-                let shell = PointShell::build(shell_of, ShellParams::points(args.points))
-                    .with_context(|| format!("{}: shell", path.name))?;
+                let params =
+                    ShellParams { clusters: args.clusters.into(), ..ShellParams::points(args.points) };
+                let shell =
+                    PointShell::build(shell_of, params).with_context(|| format!("{}: shell", path.name))?;
                 memory_bytes += shell.memory_bytes();
                 let points = shell.len;
                 (ToolShape::Shell(Arc::new(shell)), ObjectShape::Field(field), points)

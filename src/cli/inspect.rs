@@ -4,6 +4,8 @@ mod ist;
 mod picture;
 mod vps;
 
+use super::clustering::Clustering;
+use crate::contact::vps::ShellParams;
 use crate::geometry::field::build::{self, FieldParams, Resolution, Silent};
 use crate::geometry::import::{Format, ImportOptions, ImportReport, Unit, import};
 use crate::geometry::{TriMesh, Vec3};
@@ -54,6 +56,9 @@ pub struct Args {
     /// Points of the shell of --vps
     #[arg(long, value_name = "N", default_value_t = 10_000, requires = "vps", value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
     pub points: u32,
+    /// How the points of --vps are put together in balls
+    #[arg(long, value_enum, default_value_t, requires = "vps")]
+    pub clusters: Clustering,
     /// Edge of a cell of the field of --vps, m; without it 128 cells along the longest side
     #[arg(long, value_name = "M", requires = "vps", value_parser = super::numbers::positive)]
     pub voxel: Option<f64>,
@@ -158,7 +163,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         vps: args
             .vps
             .then(|| {
-                vps::measure(&imported.mesh, args.points, args.voxel, args.encodings, args.png.as_deref())
+                let shell =
+                    ShellParams { clusters: args.clusters.into(), ..ShellParams::points(args.points) };
+                vps::measure(&imported.mesh, shell, args.voxel, args.encodings, args.png.as_deref())
             })
             .transpose()?,
         accepted: refusal.is_none(),

@@ -4,6 +4,7 @@
 
 pub mod bring_up;
 pub mod calibrate;
+pub mod clustering;
 pub mod ctl;
 pub mod demo;
 pub mod devices;

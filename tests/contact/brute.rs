@@ -1,7 +1,8 @@
 //! Every point of a shell in f64, with the field's nodes read by another trilinear rule: random bodies, densities, cells and poses.
 
-use super::{ask, even_gradient, few, shell, turned, wrench};
-use hapticd::contact::ObjectShape;
+use super::{ask, even_gradient, few, turned, wrench};
+use hapticd::contact::vps::{Clusters, PointShell, ShellParams};
+use hapticd::contact::{ObjectShape, ToolShape};
 use hapticd::geometry::field::Field;
 use hapticd::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use hapticd::geometry::{Point, TriMesh, Vec3, shapes};
@@ -59,8 +60,12 @@ proptest! {
         axis in prop::array::uniform3(-1f64..1.0),
         angle in 0f64..3.1,
     ) {
-        let tool = shell(&body(kinds.0, sizes[0]), points);
-        let hapticd::contact::ToolShape::Shell(sampled) = &tool else { unreachable!() };
+        let mesh = body(kinds.0, sizes[0]);
+        let [tool, other] = [Clusters::BottomUp, Clusters::Morton].map(|clusters| {
+            let params = ShellParams { clusters, ..ShellParams::points(points) };
+            ToolShape::Shell(Arc::new(PointShell::build(&mesh, params).expect("a proper mesh")))
+        });
+        let ToolShape::Shell(sampled) = &tool else { unreachable!() };
         let params = FieldParams { resolution: Resolution::Longest(cells), padding: 4 };
         let (field, _) = build(&body(kinds.1, sizes[1]), &params, &Silent).expect("a field");
         let field = Arc::new(field);
@@ -68,7 +73,8 @@ proptest! {
         let axis = Vec3::from(axis) + Vec3::new(0.0, 0.0, 1e-3);
         let pose = turned(axis, angle, place[0], place[1], place[2]);
         let c = ask(&tool, &pose, &object);
-        prop_assert!(c.complete);
+        let in_order = ask(&other, &pose, &object);
+        prop_assert!(c.complete && in_order.complete);
 
         let [mut normals, mut plain, mut smooth] = [Vector6::zeros(); 3];
         let (mut deepest, mut pressed, mut size) = (f64::NEG_INFINITY, 0u32, 0.0);
@@ -97,6 +103,17 @@ proptest! {
         if deepest.abs() > depth_error {
             prop_assert_eq!(c.touching, deepest > 0.0, "deepest {}", deepest);
         }
+        // The same points in another order: the same to rounding.
+        let rounding = 2e-5 * size + 2.0 * super::PRESSURE * f64::from(pressed) * depth_error
+            * sampled.total_area / sampled.len as f64;
+        let apart = wrench(&c) - wrench(&in_order);
+        prop_assert!(apart.fixed_rows::<3>(0).norm() <= rounding);
+        prop_assert!(apart.fixed_rows::<3>(3).norm() <= rounding * sampled.bound_radius);
+        prop_assert_eq!(c.touching, in_order.touching);
+        prop_assert!((c.depth - in_order.depth).abs() <= depth_error);
+        prop_assert_eq!(c.distance.is_some(), in_order.distance.is_some());
+        let between = c.distance.zip(in_order.distance).map_or(0.0, |(a, b)| (a - b).abs());
+        prop_assert!(between <= depth_error, "{:?} {:?}", c.distance, in_order.distance);
         if c.touching {
             prop_assert!((c.depth - deepest).abs() <= depth_error, "{} {}", c.depth, deepest);
         }
@@ -107,8 +124,6 @@ proptest! {
         let part = if finely || off.norm() < 1e-9 { 0.0 } else { got.dot(&off) / off.norm_squared() };
         prop_assert!(part > -1e-3 && part < 1.001, "part {} of {} points", part, pressed);
         let left = got - off * part;
-        let rounding = 2e-5 * size + 2.0 * super::PRESSURE * f64::from(pressed) * depth_error
-            * sampled.total_area / sampled.len as f64;
         let (force, torque) = (left.fixed_rows::<3>(0).norm(), left.fixed_rows::<3>(3).norm());
         prop_assert!(force <= rounding, "{} N off, {} allowed of {}", force, rounding, size);
         prop_assert!(torque <= rounding * sampled.bound_radius, "{} N m off", torque);

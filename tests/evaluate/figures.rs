@@ -1,5 +1,6 @@
 //! The figures against closed forms and recorded truth, files without truth, and bad files.
 
+use hapticd::cli::clustering::Clustering;
 use hapticd::cli::evaluate::{Args, Method, Pair, PosePath, Role, report as run};
 use hapticd::geometry::{Vec3, shapes};
 use std::f64::consts::PI;
@@ -49,6 +50,7 @@ fn args(paths: Vec<PathBuf>, models: Vec<PathBuf>) -> Args {
         models,
         method: Method::Vps,
         points: 3000,
+        clusters: Clustering::default(),
         voxel: None,
         budget_us: None,
         budget_units: None,
@@ -98,6 +100,25 @@ fn figures(args: &mut Args, dir: &Path) -> serde_json::Value {
     args.json = Some(file.clone());
     run(args).expect("runs");
     serde_json::from_str(&std::fs::read_to_string(file).expect("written")).expect("JSON")
+}
+
+/// Other balls around the same points: only time and work differ.
+#[test]
+fn all_clusterings_give_the_same_figures() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut args = args(vec![ball_on_slab(dir.path(), true)], vec![dir.path().into()]);
+    let [a, b, c] = [Clustering::Morton, Clustering::BottomUp, Clustering::Mixed].map(|clusters| {
+        args.clusters = clusters;
+        figures(&mut args, dir.path())
+    });
+    for key in KEYS.into_iter().filter(|k| !k.ends_with("_us") && !["build_s", "work_median"].contains(k)) {
+        for other in [&b, &c] {
+            match (a[key].as_f64(), other[key].as_f64()) {
+                (Some(x), Some(y)) => assert!((x - y).abs() <= 1e-4 * x.abs() + 1e-6, "{key}: {x} {y}"),
+                _ => assert_eq!(a[key], other[key], "{key}"),
+            }
+        }
+    }
 }
 
 #[test]

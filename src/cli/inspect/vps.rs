@@ -2,7 +2,7 @@
 
 use super::picture::Cut;
 use crate::cli::progress::Bar;
-use crate::contact::vps::{PointShell, ShellParams};
+use crate::contact::vps::{Clusters, PointShell, ShellParams};
 use crate::geometry::bvh::Bvh;
 use crate::geometry::field::build::{self, FieldParams, Resolution, THIN_CELLS};
 use crate::geometry::field::{Field, FloatMap, LayerMap};
@@ -61,8 +61,36 @@ struct Shell {
     area_error: f64,
     /// Points and covering radius (m) of each level.
     levels: Vec<(usize, f64)>,
+    /// How the points are put together in balls.
+    clusters: &'static str,
+    /// Balls of 16, 256 and 4096 points: of all points sorted by place, and of those of the levels.
+    balls: [[Balls; 3]; 2],
     memory_bytes: usize,
     build_s: f64,
+}
+
+/// The radii of the balls of one size.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Balls {
+    count: usize,
+    mean_m: f64,
+    p99_m: f64,
+    max_m: f64,
+    sum_of_squares_m2: f64,
+}
+
+impl Balls {
+    fn of(mut radii: Vec<f64>) -> Self {
+        radii.sort_unstable_by(f64::total_cmp);
+        let count = radii.len();
+        Self {
+            count,
+            mean_m: radii.iter().sum::<f64>() / count.max(1) as f64,
+            p99_m: radii.get(count.saturating_sub(1) * 99 / 100).copied().unwrap_or(0.0),
+            max_m: radii.last().copied().unwrap_or(0.0),
+            sum_of_squares_m2: radii.iter().map(|r| r * r).sum(),
+        }
+    }
 }
 
 /// The mesh as a field.
@@ -108,6 +136,19 @@ impl std::fmt::Display for Voxmap {
             }
         }
         writeln!(f, "levels:     {}", levels.join(", "))?;
+        for (what, tiers) in ["all points", "the levels"].iter().zip(&s.balls) {
+            let of = |(b, points): (&Balls, &str)| {
+                format!(
+                    "{} of {points}: {:.4} mm, p99 {:.4} mm, squares {:.1} mm^2",
+                    b.count,
+                    1e3 * b.mean_m,
+                    1e3 * b.p99_m,
+                    1e6 * b.sum_of_squares_m2
+                )
+            };
+            let tiers: Vec<String> = tiers.iter().zip(["16", "256", "4096"]).map(of).collect();
+            writeln!(f, "balls:      {what}, {}: {}", s.clusters, tiers.join("; "))?;
+        }
         let [x, y, z] = g.nodes;
         writeln!(
             f,
@@ -153,13 +194,14 @@ impl std::fmt::Display for Voxmap {
 /// Builds both, measures and draws them.
 pub(super) fn measure(
     mesh: &TriMesh,
-    points: u32,
+    shell: ShellParams,
     voxel: Option<f64>,
     encodings: bool,
     png: Option<&Path>,
 ) -> anyhow::Result<Voxmap> {
     let started = Instant::now();
-    let shell = PointShell::build(mesh, ShellParams::points(points)).context("no shell was made")?;
+    let clusters = shell.clusters;
+    let shell = PointShell::build(mesh, shell).context("no shell was made")?;
     let shell_s = started.elapsed().as_secs_f64();
     let resolution = voxel.map_or(FieldParams::default().resolution, Resolution::Cell);
     let params = FieldParams { resolution, ..FieldParams::default() };
@@ -184,6 +226,12 @@ pub(super) fn measure(
             farthest_m: shell.farthest(places.iter().map(|p| p.0)),
             area_error: shell.total_area / area - 1.0,
             levels: shell.levels().collect(),
+            clusters: match clusters {
+                Clusters::Morton => "morton",
+                Clusters::BottomUp => "bottom-up",
+                Clusters::Mixed => "mixed",
+            },
+            balls: shell.ball_radii().map(|tiers| tiers.map(Balls::of)),
             memory_bytes: shell.memory_bytes(),
             build_s: shell_s,
         },
@@ -336,13 +384,20 @@ mod tests {
                 assert!((mean - Vec3::ith(axis, sign * size / 2.0)).norm() < 0.01 * size);
             }
         }
-        let m = measure(&cube, 2000, Some(0.001), true, None).expect("a cube");
+        let m = measure(&cube, ShellParams::points(2000), Some(0.001), true, None).expect("a cube");
         assert!(
             m.shell.farthest_m <= m.shell.covering_radius_m
                 && m.shell.farthest_m > 0.7 * m.shell.covering_radius_m
         );
         assert!(m.shell.area_error.abs() < 1e-5);
         assert_eq!(m.shell.levels.last().map(|l| l.0), Some(2000));
+        // The largest ball holds a face's share, the smallest may hold points at one place.
+        assert_eq!(m.shell.balls[0].map(|b| b.count), [125, 8, 1]);
+        for b in m.shell.balls.as_flattened() {
+            let mean = b.mean_m * b.count as f64;
+            assert!(b.mean_m <= b.max_m && b.p99_m <= b.max_m && b.max_m < size);
+            assert!(b.sum_of_squares_m2 * b.count as f64 >= mean * mean * (1.0 - 1e-9));
+        }
         // Faces on nodes: between nodes the value is exact but at edges, where it is off by less than its bound.
         let f = &m.field;
         assert!(f.measured.max_m < f.value_error_m && f.measured.mean_m < 0.05 * f.cell_m);

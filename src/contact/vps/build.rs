@@ -8,6 +8,8 @@
 //! independently: a face's weights sum to its own area.
 
 use super::balance::balance;
+use super::ball::nearly_smallest;
+use super::clusters::Clusters;
 use super::cover::covering_radius;
 use super::features::{Site, sites};
 use super::nearest::PointGrid;
@@ -36,12 +38,14 @@ pub struct ShellParams {
     pub density: Density,
     /// Seed of the sampling.
     pub seed: u64,
+    /// How the points are put together in balls. The points and their areas are the same.
+    pub clusters: Clusters,
 }
 
 impl ShellParams {
-    /// `n` points, default seed.
+    /// `n` points, default seed and clusters.
     pub const fn points(n: u32) -> Self {
-        Self { density: Density::Points(n), seed: 1 }
+        Self { density: Density::Points(n), seed: 1, clusters: Clusters::Morton }
     }
 }
 
@@ -125,7 +129,7 @@ impl PointShell {
             }
         }
         let spacing = (PACKING * total / want).sqrt();
-        let mut shell = thin(candidates, sites(mesh, want, spacing), params.density, &mut rng);
+        let mut shell = thin(candidates, sites(mesh, want, spacing), params, &mut rng);
         let points: Vec<Point> = (0..shell.len).map(|i| shell.position(i)).collect();
         shell.set_covering_radius(covering_radius(mesh, &points));
         Ok(shell)
@@ -168,7 +172,7 @@ fn unit(rng: &mut Pcg64Mcg) -> f64 {
 pub(super) fn thin(
     mut candidates: Vec<Candidate>,
     mut sites: Vec<Site>,
-    density: Density,
+    params: ShellParams,
     rng: &mut Pcg64Mcg,
 ) -> PointShell {
     let mut visits: Vec<u32> = (0..candidates.len() as u32).collect();
@@ -180,7 +184,7 @@ pub(super) fn thin(
     let on_faces = candidates.len();
     candidates.extend(sites.iter().flat_map(Site::candidates));
     let places: Vec<Point> = candidates.iter().map(|c| c.at).collect();
-    let (goal, last_radius) = match density {
+    let (goal, last_radius) = match params.density {
         Density::Points(n) => (on_faces.min(n as usize), 0.0),
         Density::Spacing(s) => (places.len(), s),
     };
@@ -195,7 +199,7 @@ pub(super) fn thin(
         reach = radius;
         radius *= 0.5f64.powf(0.25);
     }
-    rounds.finish()
+    rounds.finish(params.clusters)
 }
 
 fn shuffle<T>(items: &mut [T], rng: &mut Pcg64Mcg) {
@@ -404,7 +408,7 @@ impl<'a> Rounds<'a> {
         self.levels.push((self.accepted.len(), weights, farthest.sqrt()));
     }
 
-    fn finish(mut self) -> PointShell {
+    fn finish(mut self, clusters: Clusters) -> PointShell {
         let len = self.accepted.len();
         if self.patch.is_empty() {
             self.divide();
@@ -413,10 +417,9 @@ impl<'a> Rounds<'a> {
             self.take_level();
         }
         let padded = len.next_multiple_of(LANES);
-        // Within each level, follow a space-filling curve.
         let ends: Vec<usize> = self.levels.iter().map(|l| l.0).collect();
         let places: Vec<Point> = self.accepted.iter().map(|&i| self.places[i as usize]).collect();
-        let order = Order::new(&places, &ends);
+        let order = Order::new(&places, &ends, clusters);
         self.accepted = order.apply(&self.accepted);
         for level in &mut self.levels {
             level.1 = order.apply(&level.1);
@@ -433,7 +436,7 @@ impl<'a> Rounds<'a> {
         patch.resize(padded, 0);
         patch.shrink_to_fit();
         let points: Vec<Point> = self.accepted.iter().map(|&i| self.places[i as usize]).collect();
-        let (ball_centre, ball_radius) = ball(&points);
+        let (ball_centre, ball_radius) = nearly_smallest(&points);
         let [nx, ny, nz] = [0, 1, 2].map(|a| column(&|c| c.normal[a], 0.0));
         let area = levels.last().map(|l| l.area.clone()).unwrap_or_default();
         PointShell {
@@ -441,7 +444,7 @@ impl<'a> Rounds<'a> {
             x: column(&|c| c.at.x, FAR),
             y: column(&|c| c.at.y, FAR),
             z: column(&|c| c.at.z, FAR),
-            sorted: Sorted::new(&points, [&nx, &ny, &nz], &area),
+            sorted: Sorted::new(&points, [&nx, &ny, &nz], &area, clusters),
             nx,
             ny,
             nz,
@@ -453,8 +456,8 @@ impl<'a> Rounds<'a> {
             total_area: levels.last().and_then(|l| l.sum.last().copied()).unwrap_or(0.0),
             law: ForceLaw::default(),
             patch,
-            tree: Tree::new(&points, &ends),
-            rank: ranks(&ends),
+            tree: Tree::new(&points, &ends, clusters),
+            rank: ranks(&ends, clusters),
             stamp: Stamp::default(),
             levels,
         }
@@ -474,26 +477,4 @@ impl Level {
         sum.shrink_to_fit();
         Self { len, area, sum, covering_radius }
     }
-}
-
-/// A nearly smallest ball around the points: steps towards the farthest point (Badoiu and Clarkson 2003).
-pub(super) fn ball(points: &[Point]) -> (Point, f64) {
-    let first = points.first().copied().unwrap_or_default();
-    let (low, high) = points.iter().fold((first, first), |(l, h), p| (l.inf(p), h.sup(p)));
-    let mut centre = nalgebra::center(&low, &high);
-    let farthest = |c: &Point| {
-        points.iter().fold((0.0, *c), |best: (f64, Point), p| {
-            let d = (p - c).norm_squared();
-            if d > best.0 { (d, *p) } else { best }
-        })
-    };
-    let mut best = (centre, farthest(&centre).0);
-    for step in 0..60 {
-        let (d, p) = farthest(&centre);
-        if d < best.1 {
-            best = (centre, d);
-        }
-        centre += (p - centre) / f64::from(step + 2);
-    }
-    (best.0, best.1.sqrt() * ROUND_UP)
 }

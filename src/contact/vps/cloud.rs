@@ -68,8 +68,7 @@ impl PointShell {
             .zip(&weights)
             .map(|(p, w)| Candidate { at: p.at, normal: -p.outward.normalize(), weight: w * factor })
             .collect();
-        let mut shell =
-            thin(candidates, Vec::new(), params.density, &mut Pcg64Mcg::seed_from_u64(params.seed));
+        let mut shell = thin(candidates, Vec::new(), params, &mut Pcg64Mcg::seed_from_u64(params.seed));
         let farthest = shell.farthest(places.into_iter());
         shell.set_covering_radius(farthest + gap);
         Ok(shell)

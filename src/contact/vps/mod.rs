@@ -2,8 +2,10 @@
 //! Silva 2014), with area weights, so that neither force nor stiffness depends on the sampling density.
 
 mod balance;
+mod ball;
 mod build;
 mod cloud;
+mod clusters;
 mod cover;
 mod features;
 mod law;
@@ -17,6 +19,7 @@ mod tree;
 
 pub use build::{Density, ShellError, ShellParams};
 pub use cloud::OrientedPoint;
+pub use clusters::Clusters;
 pub use law::{ForceLaw, Normals, VoxelValue};
 pub use manifold::{Manifold, ManifoldParams};
 pub use query::{Clearance, Impact, Segment, Segments, Swept, sweep_to_impact};
@@ -30,7 +33,7 @@ use bytemuck::cast_slice;
 /// Patches into which a shell is divided, so that the reported contact points lie apart.
 pub const PATCHES: usize = 64;
 
-/// The first points stand in order of acceptance, the others sorted along a space-filling curve within their level.
+/// The first points stand in order of acceptance, the others in clusters within their level.
 pub(crate) const UNSORTED: usize = 64;
 
 /// Area weights for one prefix of the shell: what each of its first `len` points stands for when only these are
@@ -57,7 +60,7 @@ impl Level {
 /// The tool's surface as oriented, weighted points (structure of arrays, f32, tool frame).
 ///
 /// The points stand in levels: those of each further level lie evenly between those of the levels before it, so that
-/// a query whose budget ends early has still seen the whole tool. Within a level they follow a space-filling curve,
+/// a query whose budget ends early has still seen the whole tool. Within a level they stand in clusters ([`Clusters`]),
 /// so that neighbours in memory read neighbouring cells of the field; a level that is granted in part is visited
 /// block by block in an order of its own (`rank`) that spreads any number of blocks evenly. Arrays are padded to a multiple of 16 with points of zero area
 /// far away, so that every SIMD path reads whole lanes.
@@ -130,6 +133,12 @@ impl PointShell {
     /// points.
     pub fn levels(&self) -> impl Iterator<Item = (usize, f64)> {
         self.levels.iter().map(|l| (l.len, l.covering_radius))
+    }
+
+    /// Radii of the balls around each 16, 256 and 4096 points that stand together, m: of all points sorted by place, which a query
+    /// reads whose budget holds them, and of those of the levels. Allocates.
+    pub fn ball_radii(&self) -> [[Vec<f64>; 3]; 2] {
+        [self.sorted.tree.radii(), self.tree.radii()]
     }
 
     /// Edge of a square that a point stands for in the mean, m. Real-time safe.

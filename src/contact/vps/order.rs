@@ -1,6 +1,7 @@
-//! Order of the points in memory: levels for graceful cuts, a space-filling curve within each for the caches.
+//! Order of the points in memory: levels for graceful cuts, clusters within each for the caches and the tree.
 
 use super::UNSORTED;
+use super::clusters::{Clusters, bottom_up};
 use crate::geometry::Point;
 use crate::geometry::morton::morton;
 use crate::geometry::simd::LANES;
@@ -9,14 +10,21 @@ use crate::geometry::simd::LANES;
 pub(super) struct Order(Vec<u32>);
 
 impl Order {
-    /// Sorts the points of each level (they end at `ends`) along a Morton curve; leaves the first ones alone.
-    pub(super) fn new(places: &[Point], ends: &[usize]) -> Self {
-        let codes = codes(places);
+    /// Sorts the points of each level (they end at `ends`) along a Morton curve, or by clusters; leaves the first ones alone.
+    pub(super) fn new(places: &[Point], ends: &[usize], clusters: Clusters) -> Self {
+        let codes = if clusters == Clusters::BottomUp { vec![] } else { codes(places) };
         let mut order: Vec<u32> = (0..places.len() as u32).collect();
         let mut start = UNSORTED.min(places.len());
         for &end in ends {
             if end > start {
-                order[start..end].sort_by_key(|&i| (codes[i as usize], i));
+                let level = &mut order[start..end];
+                match clusters {
+                    Clusters::Morton | Clusters::Mixed => level.sort_by_key(|&i| (codes[i as usize], i)),
+                    Clusters::BottomUp => {
+                        let sorted = bottom_up(&places[start..end]);
+                        level.iter_mut().zip(sorted).for_each(|(to, i)| *to = start as u32 + i);
+                    }
+                }
                 start = end;
             }
         }
@@ -53,14 +61,21 @@ pub(super) fn together<T: Copy>(items: &mut Vec<T>, at: impl Fn(&T) -> Point, in
 }
 
 /// Rank of each block within its level: by bit reversal (van der Corput), so that the blocks below any rank lie evenly
-/// along the curve. The first, unsorted blocks keep their order.
-pub(super) fn ranks(ends: &[usize]) -> Vec<u32> {
+/// along the curve, or over the clusters. The first, unsorted blocks keep their order.
+///
+/// Of two halves of a cluster the first always lies at the same side. If that one came first everywhere, the blocks below a rank
+/// would lie to that side of those they stand for; so every other pair comes the other way round (Gray code), which takes
+/// the error of a part of a level to a half or a quarter.
+pub(super) fn ranks(ends: &[usize], clusters: Clusters) -> Vec<u32> {
     let mut out = Vec::new();
     for &end in ends {
         let (start, end) = (out.len(), end.div_ceil(LANES));
         let mut blocks: Vec<u32> = (0..end.saturating_sub(start) as u32).collect();
         if start * LANES >= UNSORTED {
-            blocks.sort_by_key(|b| b.reverse_bits());
+            blocks.sort_by_key(|&b| match clusters {
+                Clusters::Morton | Clusters::Mixed => b.reverse_bits(),
+                Clusters::BottomUp => (b ^ (b >> 1)).reverse_bits(),
+            });
         }
         let mut rank = vec![0; blocks.len()];
         for (r, &block) in blocks.iter().enumerate() {
@@ -75,6 +90,7 @@ pub(super) fn ranks(ends: &[usize]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::geometry::Vec3;
 
     #[test]
     fn items_brought_together_keep_their_names() {
@@ -91,18 +107,44 @@ mod tests {
     fn levels_stay_together_and_ranks_are_permutations() {
         let places: Vec<Point> = (0..400).map(|i| Point::new(f64::from(i * 37 % 400), 0.0, 1.0)).collect();
         let ends = [64, 112, 256, 400];
-        let order = Order::new(&places, &ends);
+        let order = Order::new(&places, &ends, Clusters::Morton);
         let xs: Vec<f64> = order.apply(&places).iter().map(|p| p.x).collect();
         assert_eq!(xs[..64], places[..64].iter().map(|p| p.x).collect::<Vec<_>>());
         for level in ends.windows(2) {
             // Along one axis the curve is that axis.
             assert!(xs[level[0]..level[1]].is_sorted());
         }
-        let rank = ranks(&ends);
-        assert_eq!(rank.len(), 25);
-        assert_eq!(rank[..4], [0, 1, 2, 3]);
-        let mut level = rank[7..16].to_vec();
-        level.sort_unstable();
-        assert_eq!(level, (0..9).collect::<Vec<_>>());
+        for clusters in [Clusters::Morton, Clusters::BottomUp] {
+            let rank = ranks(&ends, clusters);
+            assert_eq!(rank.len(), 25);
+            assert_eq!(rank[..4], [0, 1, 2, 3]);
+            let mut level = rank[7..16].to_vec();
+            level.sort_unstable();
+            assert_eq!(level, (0..9).collect::<Vec<_>>());
+        }
+    }
+
+    /// Blocks of evenly spread points of a square stand for where all lie, however many of them are taken.
+    #[test]
+    fn the_blocks_below_a_rank_lie_about_the_middle_of_all() {
+        let n: u32 = 16_384;
+        let place = |i: f64| {
+            Point::new((i * 0.754_877_666_246_692_7).fract(), (i * 0.569_840_290_998_053_3).fract(), 0.0)
+        };
+        let places: Vec<Point> = (0..n).map(|i| place(f64::from(i))).collect();
+        let ends = [UNSORTED, places.len()];
+        let sorted = Order::new(&places, &ends, Clusters::BottomUp).apply(&places);
+        let first = UNSORTED / LANES;
+        let mut by_rank = vec![Vec3::zeros(); places.len() / LANES - first];
+        for (points, &rank) in sorted.chunks(LANES).zip(&ranks(&ends, Clusters::BottomUp)).skip(first) {
+            by_rank[rank as usize] = points.iter().map(|p| p.coords).sum::<Vec3>() / LANES as f64;
+        }
+        let mut sum = Vec3::zeros();
+        for (n, at) in (1..).zip(&by_rank) {
+            sum += at;
+            let off = (sum / f64::from(n) - Vec3::new(0.5, 0.5, 0.0)).amax();
+            // Half a block's width; with the first halves first everywhere it would be two widths.
+            assert!(n < 64 || off < 0.5 / 32.0, "{n} blocks: {off}");
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! The shell's points once more, neighbours together: what a query reads that has the budget for all of them.
 //!
 //! The levels of [`super::Level`] spread sixteen points widely, so that few blocks lie clear of the object and most that
-//! touch do so with a point or two. Here the points of all levels are split at the middle of their longest side, down
-//! to blocks of sixteen (a k-d tree whose leaves are balls), and all that a block needs lies side by side.
+//! touch do so with a point or two. Here the points of all levels are put together in clusters of sixteen
+//! ([`super::clusters`]), or split at the middle of their longest side, down to blocks of sixteen (a k-d tree whose leaves are
+//! balls), and all that a block needs lies side by side.
 
+use super::clusters::{Clusters, bottom_up};
 use super::tree::Tree;
 use super::{FAR, PATCHES};
 use crate::geometry::Point;
@@ -34,9 +36,15 @@ pub(crate) struct Sorted {
 
 impl Sorted {
     /// Of points with inward normals and areas, in shell order.
-    pub(super) fn new(points: &[Point], normals: [&[f32]; 3], areas: &[f32]) -> Self {
-        let mut order: Vec<u32> = (0..points.len() as u32).collect();
-        split(points, &mut order);
+    pub(super) fn new(points: &[Point], normals: [&[f32]; 3], areas: &[f32], clusters: Clusters) -> Self {
+        let order = match clusters {
+            Clusters::BottomUp | Clusters::Mixed => bottom_up(points),
+            Clusters::Morton => {
+                let mut order: Vec<u32> = (0..points.len() as u32).collect();
+                split(points, &mut order);
+                order
+            }
+        };
         let sorted: Vec<Point> = order.iter().map(|&i| points[i as usize]).collect();
         let block = |ids: &[u32]| {
             let lanes = |column: &dyn Fn(usize) -> f32, pad: f32| {
@@ -49,7 +57,10 @@ impl Sorted {
                 id: std::array::from_fn(|lane| ids.get(lane).copied().unwrap_or(0)),
             }
         };
-        Self { blocks: order.chunks(LANES).map(block).collect(), tree: Tree::new(&sorted, &[sorted.len()]) }
+        Self {
+            blocks: order.chunks(LANES).map(block).collect(),
+            tree: Tree::new(&sorted, &[sorted.len()], clusters),
+        }
     }
 
     /// The points of a block, without padding. Real-time safe.
@@ -112,15 +123,17 @@ fn split(points: &[Point], order: &mut [u32]) {
 
 #[cfg(test)]
 mod tests {
-    use crate::contact::vps::{PointShell, ShellParams};
+    use crate::contact::vps::{Clusters, PointShell, ShellParams};
     use crate::geometry::shapes;
     use crate::geometry::simd::LANES;
 
     #[test]
     fn every_point_stands_once_with_what_belongs_to_it() {
-        for points in [1, 16, 17, 300, 9000] {
-            let shell =
-                PointShell::build(&shapes::torus(0.03, 0.01, 64, 32), ShellParams::points(points)).unwrap();
+        let torus = shapes::torus(0.03, 0.01, 64, 32);
+        let sizes = [1, 16, 17, 300, 9000].map(ShellParams::points);
+        let bottom_up = sizes.map(|p| ShellParams { clusters: Clusters::BottomUp, ..p });
+        for params in sizes.into_iter().chain(bottom_up) {
+            let shell = PointShell::build(&torus, params).unwrap();
             let mut seen = vec![false; shell.len];
             for (b, block) in shell.sorted.blocks.iter().enumerate() {
                 for lane in 0..LANES {
@@ -142,11 +155,13 @@ mod tests {
     /// Sixteen evenly spaced points on a surface, s^2 of it each, fit into a ball of about sqrt(16 / pi) s.
     #[test]
     fn blocks_lie_together() {
-        let shell = PointShell::build(&shapes::icosphere(0.05, 5), ShellParams::points(8000)).unwrap();
-        let spacing = (shell.total_area / shell.len as f64).sqrt();
-        let mut radii: Vec<f32> = shell.sorted.tree.tiers[0].radius[..shell.len / LANES].to_vec();
-        radii.sort_by(f32::total_cmp);
-        let median = f64::from(radii[radii.len() / 2]) / spacing;
-        assert!(median < 3.2, "{median}");
+        for clusters in [Clusters::Morton, Clusters::BottomUp] {
+            let params = ShellParams { clusters, ..ShellParams::points(8000) };
+            let shell = PointShell::build(&shapes::icosphere(0.05, 5), params).unwrap();
+            let [[mut radii, ..], _] = shell.ball_radii();
+            radii.sort_by(f64::total_cmp);
+            let median = radii[radii.len() / 2] / shell.spacing();
+            assert!(median < 3.2, "{median}");
+        }
     }
 }

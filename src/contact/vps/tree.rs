@@ -1,11 +1,12 @@
 //! The tree of balls over a shell (Sagardia et al. 2014, section 2.1.2: balls around all points below a node).
 //!
-//! Sixteen points that lie together are a block, sixteen blocks a group, sixteen groups a region: an order along a
-//! space-filling curve gives the clusters, without the outliers that clustering by nearest neighbours has to repair.
-//! Points stand at their highest level once; a node never spans two levels, so a traversal meets the coarse levels first.
+//! Sixteen points that lie together are a block, sixteen blocks a group, sixteen groups a region: whole clusters in a row, as
+//! [`super::clusters`] or a space-filling curve puts them together. Each ball is the smallest around all points below it (nearly
+//! so along the curve). Points stand at their highest level once; a node never spans two levels, so a traversal meets the coarse levels first.
 //! Sixteen balls are tested at once, as sixteen points are ([`super::query`]).
 
-use super::build::ball;
+use super::ball::{ball, nearly_smallest};
+use super::clusters::Clusters;
 use super::{FAR, ROUND_UP};
 use crate::geometry::Point;
 use crate::geometry::simd::LANES;
@@ -30,8 +31,7 @@ pub(crate) struct Tree {
 }
 
 impl Tier {
-    fn push(&mut self, points: &[Point], first: u32) {
-        let (centre, radius) = ball(points);
+    fn push(&mut self, (centre, radius): (Point, f64), first: u32) {
         self.x.push(centre.x as f32);
         self.y.push(centre.y as f32);
         self.z.push(centre.z as f32);
@@ -71,6 +71,11 @@ impl Tier {
         }
     }
 
+    /// Radii of the balls, m.
+    fn radii(&self) -> Vec<f64> {
+        self.radius.iter().take(self.len()).map(|&r| f64::from(r)).collect()
+    }
+
     fn memory(&self) -> impl Iterator<Item = &[u8]> {
         let columns = [&self.x, &self.y, &self.z, &self.radius].map(|c| cast_slice(c));
         columns.into_iter().chain([cast_slice(&self.first)])
@@ -79,19 +84,20 @@ impl Tier {
 
 impl Tree {
     /// Over points in shell order whose levels end at `ends` (whole blocks but for the last).
-    pub(super) fn new(points: &[Point], ends: &[usize]) -> Self {
+    pub(super) fn new(points: &[Point], ends: &[usize], clusters: Clusters) -> Self {
+        let ball = if clusters == Clusters::Morton { nearly_smallest } else { ball };
         let mut tree = Self::default();
         let [blocks, groups, regions] = &mut tree.tiers;
         let mut start = 0;
         for &end in ends {
             for region in (start..end).step_by(LANES * LANES * LANES) {
                 let stop = end.min(region + LANES * LANES * LANES);
-                regions.push(&points[region..stop], groups.first.len() as u32);
+                regions.push(ball(&points[region..stop]), groups.first.len() as u32);
                 for group in (region..stop).step_by(LANES * LANES) {
                     let stop = stop.min(group + LANES * LANES);
-                    groups.push(&points[group..stop], blocks.first.len() as u32);
+                    groups.push(ball(&points[group..stop]), blocks.first.len() as u32);
                     for block in (group..stop).step_by(LANES) {
-                        blocks.push(&points[block..stop.min(block + LANES)], block as u32);
+                        blocks.push(ball(&points[block..stop.min(block + LANES)]), block as u32);
                     }
                 }
             }
@@ -102,6 +108,11 @@ impl Tree {
             tier.close(end as u32);
         }
         tree
+    }
+
+    /// Radii of the balls of each tier, m.
+    pub(super) fn radii(&self) -> [Vec<f64>; 3] {
+        self.tiers.each_ref().map(Tier::radii)
     }
 
     pub(super) fn memory(&self) -> impl Iterator<Item = &[u8]> {
@@ -117,33 +128,46 @@ mod tests {
 
     #[test]
     fn every_ball_holds_all_points_below_it_and_every_block_has_one_parent() {
-        for points in [1, 15, 16, 300, 5000] {
+        let torus = shapes::torus(0.03, 0.01, 64, 32);
+        for (points, clusters) in
+            [1, 15, 16, 300, 5000].into_iter().flat_map(|n| [(n, Clusters::Morton), (n, Clusters::BottomUp)])
+        {
             let shell =
-                PointShell::build(&shapes::torus(0.03, 0.01, 64, 32), ShellParams::points(points)).unwrap();
-            let [blocks, groups, regions] = &shell.tree.tiers;
-            assert_eq!(blocks.len(), shell.len.div_ceil(LANES));
-            let holds = |tier: &Tier, node: usize, from: usize, to: usize| {
-                let c = Point::new(tier.x[node].into(), tier.y[node].into(), tier.z[node].into());
-                for i in from..to.min(shell.len) {
-                    assert!((shell.position(i) - c).norm() <= f64::from(tier.radius[node]), "{node} {i}");
-                }
+                PointShell::build(&torus, ShellParams { clusters, ..ShellParams::points(points) }).unwrap();
+            check(&shell.tree, &|i| shell.position(i), shell.len);
+            let at = |i: usize| {
+                let block = &shell.sorted.blocks[i / LANES];
+                Point::from(block.at.map(|c| f64::from(c[i % LANES])))
             };
-            let (mut group, mut block) = (0, 0);
-            for r in 0..regions.len() {
-                assert_eq!(regions.children(r).start, group);
-                for g in regions.children(r) {
-                    assert_eq!(groups.children(g).start, block);
-                    assert!((1..=LANES).contains(&groups.children(g).len()));
-                    for b in groups.children(g) {
-                        holds(blocks, b, b * LANES, (b + 1) * LANES);
-                    }
-                    holds(groups, g, block * LANES, groups.children(g).end * LANES);
-                    block = groups.children(g).end;
-                }
-                group = regions.children(r).end;
-                assert!((1..=LANES).contains(&regions.children(r).len()));
-            }
-            assert_eq!((group, block), (groups.len(), blocks.len()));
+            check(&shell.sorted.tree, &at, shell.len);
         }
+    }
+
+    fn check(tree: &Tree, at: &dyn Fn(usize) -> Point, len: usize) {
+        let [blocks, groups, regions] = &tree.tiers;
+        assert_eq!(blocks.len(), len.div_ceil(LANES));
+        let holds = |tier: &Tier, node: usize, from: usize, to: usize| {
+            let c = Point::new(tier.x[node].into(), tier.y[node].into(), tier.z[node].into());
+            for i in from..to.min(len) {
+                assert!((at(i) - c).norm() <= f64::from(tier.radius[node]), "{node} {i}");
+            }
+        };
+        let (mut group, mut block) = (0, 0);
+        for r in 0..regions.len() {
+            assert_eq!(regions.children(r).start, group);
+            holds(regions, r, block * LANES, groups.children(regions.children(r).end - 1).end * LANES);
+            for g in regions.children(r) {
+                assert_eq!(groups.children(g).start, block);
+                assert!((1..=LANES).contains(&groups.children(g).len()));
+                for b in groups.children(g) {
+                    holds(blocks, b, b * LANES, (b + 1) * LANES);
+                }
+                holds(groups, g, block * LANES, groups.children(g).end * LANES);
+                block = groups.children(g).end;
+            }
+            group = regions.children(r).end;
+            assert!((1..=LANES).contains(&regions.children(r).len()));
+        }
+        assert_eq!((group, block), (groups.len(), blocks.len()));
     }
 }
