@@ -99,10 +99,15 @@ impl Daemon {
         command.spawn().expect("starts")
     }
 
+    /// Waits until it answers, and has published its scene for the first time: that is a generation which comes by itself.
     pub fn wait_ready(&mut self) {
         let socket = self.socket();
         let until = Instant::now() + PATIENCE;
-        while Client::connect(Some(&socket), "ready?", None).is_err() {
+        let published = |mut c: Client| {
+            let scene = c.call("scene", json!({}));
+            scene.map_or(true, |scene| scene["generation"].as_u64().is_some_and(|g| g > 1))
+        };
+        while !Client::connect(Some(&socket), "ready?", None).is_ok_and(published) {
             if let Some(status) = self.child.try_wait().expect("waits") {
                 panic!("the daemon ended ({status}) instead of starting:\n{}", self.log());
             }
