@@ -7,8 +7,7 @@
 
 use clap::Parser as _;
 use hapticd::cli::evaluate::{Args, Pair, PosePath};
-use hapticd::contact::{self, Budget, Query, QueryState};
-use hapticd::geometry::{Pose, Twist, Vec3, Wrench};
+use hapticd::geometry::{Pose, Vec3, Wrench};
 use plotters::prelude::*;
 use std::path::Path;
 
@@ -27,19 +26,6 @@ const FINE: usize = 16;
 struct Line {
     #[command(flatten)]
     args: Args,
-}
-
-fn ask(pair: &Pair, pose: &Pose) -> Wrench {
-    let query = Query {
-        tool: pair.tool(),
-        tool_pose: pose,
-        tool_twist: &Twist::ZERO,
-        object: pair.object(),
-        object_pose: &Pose::identity(),
-        object_twist: &Twist::ZERO,
-        material: pair.material(),
-    };
-    contact::query(&query, Budget::UNLIMITED, &mut QueryState::default()).wrench
 }
 
 /// Part of a signal's energy above [`NOISE`].
@@ -74,7 +60,7 @@ fn jumps(pair: &Pair, path: &PosePath) -> (f64, f64) {
         let way = (to.translation.vector - from.translation.vector).norm();
         let all = (way / 1e-6).max(from.rotation.angle_to(&to.rotation) / 1e-5).max(1.0);
         let walk: Vec<Wrench> =
-            (0..=STEPS).map(|s| ask(pair, &from.lerp_slerp(to, (s as f64 / all).min(1.0)))).collect();
+            (0..=STEPS).map(|s| pair.at(&from.lerp_slerp(to, (s as f64 / all).min(1.0)), 0).wrench).collect();
         for w in walk.windows(2) {
             worst.0 = worst.0.max((w[1].force - w[0].force).norm());
             worst.1 = worst.1.max((w[1].torque - w[0].torque).norm());
@@ -93,12 +79,12 @@ fn loops(pair: &Pair, path: &PosePath) -> (f64, f64) {
         let (first, last) = (corners[0], corners[LOOP]);
         corners.extend((1..=LOOP).map(|s| last.lerp_slerp(&first, s as f64 / LOOP as f64)));
         let (mut work, mut passed) = (0.0, 0.0);
-        let mut before = ask(pair, &corners[0]);
+        let mut before = pair.at(&corners[0], 0).wrench;
         for w in corners.windows(2) {
             let mut from = w[0];
             for s in 1..=FINE {
                 let to = w[0].lerp_slerp(&w[1], s as f64 / FINE as f64);
-                let after = ask(pair, &to);
+                let after = pair.at(&to, 0).wrench;
                 let turn = (to.rotation * from.rotation.inverse()).scaled_axis();
                 let step = to.translation.vector - from.translation.vector;
                 let done = 0.5

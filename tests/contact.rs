@@ -97,6 +97,25 @@ fn ask(tool: &ToolShape, pose: &Pose, object: &ObjectShape) -> Contact {
     ask_with(tool, pose, &Twist::ZERO, object, &Pose::identity(), &MATERIAL, Budget::UNLIMITED)
 }
 
+/// What is asked of bodies at rest.
+fn question<'a>(
+    tool: &'a ToolShape,
+    tool_pose: &'a Pose,
+    object: &'a ObjectShape,
+    object_pose: &'a Pose,
+) -> Query<'a> {
+    let still = &Twist::ZERO;
+    Query {
+        tool,
+        tool_pose,
+        tool_twist: still,
+        object,
+        object_pose,
+        object_twist: still,
+        material: &MATERIAL,
+    }
+}
+
 fn ask_with(
     tool: &ToolShape,
     tool_pose: &Pose,
@@ -106,7 +125,7 @@ fn ask_with(
     material: &Material,
     budget: Budget<'_>,
 ) -> Contact {
-    let q = Query { tool, tool_pose, tool_twist, object, object_pose, object_twist: &Twist::ZERO, material };
+    let q = Query { tool_twist, material, ..question(tool, tool_pose, object, object_pose) };
     query(&q, budget, &mut QueryState::default())
 }
 
@@ -642,17 +661,10 @@ fn a_remembering_query_gives_the_same_contact() {
         let s = f64::from((k % 100) as u32) * speed;
         let high = [0.030, 0.035, 0.027][k / 700 % 3];
         let pose = turned(Vec3::new(0.3, 1.0, 0.2), 0.4 + 20.0 * s, 0.002 - s, 0.3 * s, high - 0.9 * s);
-        let (tool, object) = (&tools[k / 500 % 3], &objects[k / 1300 % 2]);
+        let (tool, object, here) = (&tools[k / 500 % 3], &objects[k / 1300 % 2], Pose::identity());
         let ask = |state: &mut QueryState| {
-            let q = Query {
-                tool,
-                tool_pose: &pose,
-                tool_twist: &Twist { linear: Vec3::new(0.01, 0.0, -0.02), angular: Vec3::zeros() },
-                object,
-                object_pose: &Pose::identity(),
-                object_twist: &Twist::ZERO,
-                material: &MATERIAL,
-            };
+            let tool_twist = &Twist { linear: Vec3::new(0.01, 0.0, -0.02), angular: Vec3::zeros() };
+            let q = Query { tool_twist, ..question(tool, &pose, object, &here) };
             query(&q, Budget::UNLIMITED, state)
         };
         let (kept, fresh) = (ask(&mut state), ask(&mut QueryState::default()));

@@ -13,11 +13,10 @@ mod pin;
 
 use clap::Parser;
 use hapticd::cli::evaluate::{Args, Pair, PosePath};
-use hapticd::contact::{self, Budget, Contact, Query, QueryState};
 use hapticd::device::profile::Profile;
 use hapticd::device::registry::Registry;
 use hapticd::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault};
-use hapticd::geometry::{Point, Pose, Twist, Wrench};
+use hapticd::geometry::{Point, Pose, Wrench};
 use hapticd::scene::snapshot::{Snapshot, SnapshotObject, Tool};
 use hapticd::servo::handle::{ServoConfig, channel};
 use hapticd::servo::run::VirtualServo;
@@ -65,20 +64,6 @@ fn shared() -> Option<PathBuf> {
     }
     println!("skipped: no recorded paths at {}", dir.display());
     None
-}
-
-/// What the query itself says of a pair at a pose of the tool, with an empty memory.
-fn ask(pair: &Pair, pose: &Pose, units: u32) -> Contact {
-    let query = Query {
-        tool: pair.tool(),
-        tool_pose: pose,
-        tool_twist: &Twist::ZERO,
-        object: pair.object(),
-        object_pose: &Pose::identity(),
-        object_twist: &Twist::ZERO,
-        material: pair.material(),
-    };
-    contact::query(&query, Budget { units, deadline: None }, &mut QueryState::default())
 }
 
 /// Runs a path through `evaluate` and through the tick on the virtual clock and compares every pose.

@@ -1,10 +1,11 @@
 //! `--clusters`: how the points of a shell are put together in balls.
 
-use crate::contact::vps::Clusters;
+use crate::contact::vps::{Clusters, ShellParams};
+use clap::ValueEnum;
 use serde::Serialize;
 
 /// [`Clusters`] on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clustering {
     /// Along a Morton curve and a k-d tree.
@@ -17,7 +18,26 @@ pub enum Clustering {
 
 impl Default for Clustering {
     fn default() -> Self {
-        match Clusters::default() {
+        Clusters::default().into()
+    }
+}
+
+impl Clustering {
+    /// A shell of `n` points, put together so.
+    pub fn points(self, n: u32) -> ShellParams {
+        ShellParams { clusters: self.into(), ..ShellParams::points(n) }
+    }
+}
+
+impl std::fmt::Display for Clustering {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
+    }
+}
+
+impl From<Clusters> for Clustering {
+    fn from(from: Clusters) -> Self {
+        match from {
             Clusters::Morton => Self::Morton,
             Clusters::BottomUp => Self::BottomUp,
             Clusters::Mixed => Self::Mixed,

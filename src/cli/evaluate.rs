@@ -15,7 +15,7 @@ use super::numbers::positive;
 use super::out;
 use super::progress::Bar;
 use crate::contact::ist::{IstParams, Solid, SphereTree, cell_for};
-use crate::contact::vps::{PointShell, ShellParams};
+use crate::contact::vps::PointShell;
 use crate::contact::{
     self, Budget, Contact, Friction, Material, ObjectShape, Query, QueryState, Texture, ToolShape,
 };
@@ -211,10 +211,8 @@ impl Pair {
         let mut memory_bytes = field.bytes() as usize;
         let (tool, object, elements) = match args.method {
             Method::Vps => {
-                let params =
-                    ShellParams { clusters: args.clusters.into(), ..ShellParams::points(args.points) };
-                let shell =
-                    PointShell::build(shell_of, params).with_context(|| format!("{}: shell", path.name))?;
+                let shell = PointShell::build(shell_of, args.clusters.points(args.points))
+                    .with_context(|| format!("{}: shell", path.name))?;
                 memory_bytes += shell.memory_bytes();
                 let points = shell.len;
                 (ToolShape::Shell(Arc::new(shell)), ObjectShape::Field(field), points)
@@ -280,6 +278,11 @@ impl Pair {
             answer
         };
         path.poses.iter().map(ask).collect()
+    }
+
+    /// What is answered at one pose of the moving body, with an empty memory.
+    pub fn at(&self, pose: &Pose, units: u32) -> Contact {
+        self.ask(pose, units, &mut QueryState::default()).0
     }
 
     fn ask(&self, pose: &Pose, units: u32, state: &mut QueryState) -> (Contact, f64) {

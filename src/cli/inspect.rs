@@ -5,7 +5,6 @@ mod picture;
 mod vps;
 
 use super::clustering::Clustering;
-use crate::contact::vps::ShellParams;
 use crate::geometry::field::build::{self, FieldParams, Resolution, Silent};
 use crate::geometry::import::{Format, ImportOptions, ImportReport, Unit, import};
 use crate::geometry::{TriMesh, Vec3};
@@ -163,8 +162,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         vps: args
             .vps
             .then(|| {
-                let shell =
-                    ShellParams { clusters: args.clusters.into(), ..ShellParams::points(args.points) };
+                let shell = args.clusters.points(args.points);
                 vps::measure(&imported.mesh, shell, args.voxel, args.encodings, args.png.as_deref())
             })
             .transpose()?,

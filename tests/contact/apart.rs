@@ -23,15 +23,7 @@ fn walk(
         let turn = (last.rotation.inverse() * pose.rotation).angle();
         let way = (pose.translation.vector - last.translation.vector).norm() + turn * points.bound_radius;
         last = *pose;
-        let q = Query {
-            tool,
-            tool_pose: pose,
-            tool_twist: &Twist::ZERO,
-            object,
-            object_pose: &identity,
-            object_twist: &Twist::ZERO,
-            material: &MATERIAL,
-        };
+        let q = question(tool, pose, object, &identity);
         let c = query(&q, Budget::UNLIMITED, &mut state);
         let fresh = query(&q, Budget::UNLIMITED, &mut QueryState::default());
         assert_eq!(
@@ -127,15 +119,7 @@ fn a_long_tool_that_turns_with_budgets_by_turns_keeps_its_bounds() {
         let pose = turned(Vec3::new(0.1, 1.0, 0.0), angle, -0.02, 0.0, 0.022 - 0.008 * s);
         let exact = corners.iter().map(|c| -(pose * c).z).fold(f64::NEG_INFINITY, f64::max);
         let units = [0, 16, 300, 0, 0, 2000, 8000, 0][k as usize % 8];
-        let q = Query {
-            tool: &tool,
-            tool_pose: &pose,
-            tool_twist: &Twist::ZERO,
-            object: &object,
-            object_pose: &here,
-            object_twist: &Twist::ZERO,
-            material: &MATERIAL,
-        };
+        let q = question(&tool, &pose, &object, &here);
         let budget = || Budget { units, deadline: None };
         let c = query(&q, budget(), &mut state);
         let fresh = query(&q, budget(), &mut QueryState::default());
@@ -184,16 +168,7 @@ fn what_was_known_does_not_outlive_a_leap_or_another_object() {
     let tool = shell(&shapes::icosphere(0.012, 5), 3000);
     let mut state = QueryState::default();
     let ask = |state: &mut QueryState, object: &ObjectShape, pose: &Pose, object_pose: &Pose| {
-        let q = Query {
-            tool: &tool,
-            tool_pose: pose,
-            tool_twist: &Twist::ZERO,
-            object,
-            object_pose,
-            object_twist: &Twist::ZERO,
-            material: &MATERIAL,
-        };
-        query(&q, Budget::UNLIMITED, state)
+        query(&question(&tool, pose, object, object_pose), Budget::UNLIMITED, state)
     };
     let (floor, ball) = (floor(), round());
     let (high, low) = (at(0.0, 0.0, 0.016), at(0.0, 0.0, 0.0115));

@@ -1,6 +1,6 @@
 //! The object as the shell: its points ask the tool's field.
 
-use super::{MATERIAL, PRESSURE, at, close, random, turned, wrench};
+use super::{MATERIAL, PRESSURE, at, close, question, random, turned, wrench};
 use hapticd::contact::roles::Sampled;
 use hapticd::contact::vps::{PointShell, ShellParams};
 use hapticd::contact::{Budget, Contact, Material, ObjectShape, Query, QueryState, ToolShape, query};
@@ -179,16 +179,10 @@ fn the_side_is_kept_through_the_exchange() {
     let mut state = QueryState::following();
     let mut ask = |z: f64| {
         let (tool, object) = (at(0.0, 0.0, 0.0), at(0.0, 0.0, z));
-        let q = Query {
-            tool: &pair.tool,
-            tool_pose: &tool,
-            tool_twist: &Twist::ZERO,
-            object: &pair.object,
-            object_pose: &object,
-            object_twist: &Twist::ZERO,
-            material: &MATERIAL,
-        };
-        query(&q, Budget::UNLIMITED, &mut state).wrench.force.z
+        query(&question(&pair.tool, &tool, &pair.object, &object), Budget::UNLIMITED, &mut state)
+            .wrench
+            .force
+            .z
     };
     // From above: the sheet is pushed down, by more and more, far beyond its middle.
     let mut last = 0.0f64;

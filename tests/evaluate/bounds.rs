@@ -1,7 +1,7 @@
 //! Sphere trees on recorded paths: the exact volume and distance of the file lie within the bounds at every budget, and more
 //! budget never widens them.
 
-use super::{Line, ask, shared};
+use super::{Line, shared};
 use clap::Parser;
 use hapticd::cli::evaluate::{Pair, PosePath};
 use hapticd::contact::Bounds;
@@ -18,7 +18,7 @@ fn wrong(pair: &Pair, pose: &Pose, volume: f64, distance: f64) -> Vec<String> {
     let mut bad = Vec::new();
     let mut last: Option<Bounds> = None;
     for units in UNITS {
-        let answer = ask(pair, pose, units);
+        let answer = pair.at(pose, units);
         let b = answer.volume_bounds.expect("both are solids");
         if !(b.lower <= volume && volume <= b.upper) {
             bad.push(format!("{units} units: a volume of {volume:e} outside {b:?}"));

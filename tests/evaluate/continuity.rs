@@ -1,7 +1,7 @@
 //! Under a budget forces are as continuous in the pose as without one: recorded paths, subdivided to a micrometre and 1e-5 rad,
 //! with an empty memory at each pose.
 
-use super::{Line, ask, shared};
+use super::{Line, shared};
 use clap::Parser;
 use hapticd::cli::evaluate::{Pair, PosePath};
 use hapticd::geometry::{Pose, Vec3, Wrench};
@@ -34,11 +34,11 @@ fn continuous(name: &str, spheres: &str, places: &[usize]) {
     let file = file.to_string_lossy().into_owned();
     let args = Line::parse_from(["evaluate", &file, "--method", "ist", "--spheres", spheres]).args;
     let pair = Pair::build(&path, &[shared.join("models")], &args).expect("both bodies build");
-    let sparse = path.poses.iter().step_by(path.poses.len() / 40).map(|(pose, _)| ask(&pair, pose, 0).wrench);
+    let sparse = path.poses.iter().step_by(path.poses.len() / 40).map(|(pose, _)| pair.at(pose, 0).wrench);
     let peak = sparse.fold((0.0f64, 0.0f64), |m, w| (m.0.max(w.force.norm()), m.1.max(w.torque.norm())));
     assert!(peak.0 > 0.0 && peak.1 > 0.0);
     let run =
-        |steps: &[Pose], units| jumps(&steps.iter().map(|p| ask(&pair, p, units).wrench).collect::<Vec<_>>());
+        |steps: &[Pose], units| jumps(&steps.iter().map(|p| pair.at(p, units).wrench).collect::<Vec<_>>());
     let walks: Vec<Vec<Pose>> =
         places.iter().map(|&i| steps(&path.poses[i].0, &path.poses[i + 1].0)).collect();
     let free = walks.iter().map(|w| run(w, 0)).fold((0.0f64, 0.0f64), |m, j| (m.0.max(j.0), m.1.max(j.1)));

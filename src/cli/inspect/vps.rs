@@ -1,8 +1,9 @@
 //! `hapticd inspect --vps`: the shell and the field of a mesh, measured against the mesh itself, and as a picture.
 
 use super::picture::Cut;
+use crate::cli::clustering::Clustering;
 use crate::cli::progress::Bar;
-use crate::contact::vps::{Clusters, PointShell, ShellParams};
+use crate::contact::vps::{PointShell, ShellParams};
 use crate::geometry::bvh::Bvh;
 use crate::geometry::field::build::{self, FieldParams, Resolution, THIN_CELLS};
 use crate::geometry::field::{Field, FloatMap, LayerMap};
@@ -62,7 +63,7 @@ struct Shell {
     /// Points and covering radius (m) of each level.
     levels: Vec<(usize, f64)>,
     /// How the points are put together in balls.
-    clusters: &'static str,
+    clusters: Clustering,
     /// Balls of 16, 256 and 4096 points: of all points sorted by place, and of those of the levels.
     balls: [[Balls; 3]; 2],
     memory_bytes: usize,
@@ -200,7 +201,7 @@ pub(super) fn measure(
     png: Option<&Path>,
 ) -> anyhow::Result<Voxmap> {
     let started = Instant::now();
-    let clusters = shell.clusters;
+    let clusters = shell.clusters.into();
     let shell = PointShell::build(mesh, shell).context("no shell was made")?;
     let shell_s = started.elapsed().as_secs_f64();
     let resolution = voxel.map_or(FieldParams::default().resolution, Resolution::Cell);
@@ -226,11 +227,7 @@ pub(super) fn measure(
             farthest_m: shell.farthest(places.iter().map(|p| p.0)),
             area_error: shell.total_area / area - 1.0,
             levels: shell.levels().collect(),
-            clusters: match clusters {
-                Clusters::Morton => "morton",
-                Clusters::BottomUp => "bottom-up",
-                Clusters::Mixed => "mixed",
-            },
+            clusters,
             balls: shell.ball_radii().map(|tiers| tiers.map(Balls::of)),
             memory_bytes: shell.memory_bytes(),
             build_s: shell_s,

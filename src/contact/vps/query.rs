@@ -133,11 +133,12 @@ fn blend(whole: Contact, part: &Contact, w: f64) -> Contact {
         stiffness: whole.stiffness * (1.0 - w) + part.stiffness * w,
         patches: std::array::from_fn(|i| whole.patches[i].mixed(&part.patches[i], w)),
         // Apart, the levels have looked for the nearest point, and the sum has not.
-        distance: whole.distance.map(|d| part.distance.map_or(d, |p| d.min(p))),
-        depth_bounds: match (&whole.depth_bounds, &part.depth_bounds) {
-            (Some(a), Some(b)) => Some(a.intersect(b)),
-            (a, _) => *a,
-        },
+        distance: whole.distance.zip(part.distance).map(|(a, b)| a.min(b)).or(whole.distance),
+        depth_bounds: whole
+            .depth_bounds
+            .zip(part.depth_bounds)
+            .map(|(a, b)| a.intersect(&b))
+            .or(whole.depth_bounds),
         work: whole.work + part.work,
         complete: false,
         deadline_hit: part.deadline_hit,
@@ -177,6 +178,8 @@ impl Ask<'_> {
         let mut sums = Sums::new(enough);
         let passed = || budget.deadline.is_some_and(|d| d.passed());
         state.clear.advance(self.key, &self.relative, &shell.ball_centre, shell.ball_radius);
+        let seed = (state.nearest as usize).checked_sub(1).filter(|&b| b < shell.sorted.blocks.len());
+        let seed = seed.map(|b| b as u32);
         let mut before = 0;
         if state.touching && units > 0 {
             let seen = revisit(self.simd, &self.job, &shell.sorted, &mut state.clear, passed, &mut sums);
@@ -187,20 +190,14 @@ impl Ask<'_> {
             // It has let go: where is the nearest point?
             sums = Sums::new(enough);
         } else if units > 0
-            && let Some(contact) = self.still_apart(may_touch, state)
+            && let Some(contact) = seed.and_then(|near| self.still_apart(near, may_touch, &state.clear))
         {
             return contact;
         }
-        let seed = (state.nearest as usize).checked_sub(1).filter(|&b| b < shell.sorted.blocks.len());
-        let (seed, search) = (seed.map(|b| b as u32), units.saturating_sub(may_touch.ceil() as usize));
+        let search = units.saturating_sub(may_touch.ceil() as usize);
         let mut swept = sweep(self.simd, &self.job, &shell.sorted, seed, search, passed, &mut sums);
         swept.visited += before;
         self.summed(&sums, swept, may_touch, state)
-    }
-
-    /// What a whole answer asks for: without a count of what may touch all, so that it keeps being answered so.
-    fn need(&self, may_touch: f64) -> u32 {
-        if may_touch > 0.0 { need(may_touch, self.shell) } else { self.shell.len as u32 }
     }
 
     fn summed(&self, sums: &Sums, swept: Sweep, may_touch: f64, state: &mut QueryState) -> Contact {
@@ -217,13 +214,18 @@ impl Ask<'_> {
         if !sums.touched && !swept.unsure {
             state.clear.note_apart(largest(&sums.deepest));
         }
-        let weights = Weights::new(shell, shell.len as f64);
         let seen = if swept.unsure { 0 } else { shell.len };
-        let mut contact = self.contact(sums, &weights, shell.len as f64, seen, 1.0);
+        Contact { complete: !swept.unsure, ..self.of_all(sums, seen, swept.visited, may_touch) }
+    }
+
+    /// From sums over all points that matter, `visited` of them; `seen` as in [`Self::contact`].
+    fn of_all(&self, sums: &Sums, seen: usize, visited: usize, may_touch: f64) -> Contact {
+        let (shell, all) = (self.shell, self.shell.len as f64);
+        let mut contact = self.contact(sums, &Weights::new(shell, all), all, seen, 1.0);
         self.apart(&mut contact, sums, &shell.sorted);
-        contact.work = swept.visited.min(shell.len) as u32;
-        contact.need = self.need(may_touch);
-        contact.complete = !swept.unsure;
+        contact.work = visited.min(shell.len) as u32;
+        // Without a count of what may touch it asks for all, so that it keeps being answered so.
+        contact.need = if may_touch > 0.0 { need(may_touch, shell) } else { shell.len as u32 };
         contact
     }
 

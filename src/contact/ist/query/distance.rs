@@ -8,9 +8,10 @@
 
 use super::cells::{see_cells, unpack};
 use super::frame::Frame;
+use super::kernel::read_depth;
 use super::kernel::store;
 use super::model::{Solid, SphereTree};
-use super::nodes::{node_depth, sixteen};
+use super::nodes::{node_places, sixteen};
 use super::tree::{Child, WIDTH};
 use super::triangles::closest_of_triangles;
 use super::volume::{NOTHING, STACK, STEPS_A_LOOK, node_at};
@@ -357,7 +358,7 @@ fn search<S: Simd>(
             nodes[i] = node_at(tree, taken[i]);
         }
         let columns = sixteen(nodes);
-        let depth = node_depth(simd, frame, &columns).1.store();
+        let depth = read_depth(simd, frame, node_places(simd, frame, &columns)).store();
         // Nearest last, so that they are taken first.
         let mut waiting = [(f32::NEG_INFINITY, 0u8); LANES];
         let mut count = 0;

@@ -1,6 +1,7 @@
 //! Where the tool lies in the object's grid: everything a query needs to know about its pose.
 
 use super::model::SphereTree;
+use super::nodes::large_from;
 use crate::geometry::field::Field;
 use crate::geometry::field::block::Grid;
 use crate::geometry::{Pose, Twist};
@@ -36,6 +37,8 @@ pub(super) struct Frame<'a> {
     pub(super) moving: bool,
     /// Friction asks where it presses.
     pub(super) rubs: bool,
+    /// Nodes of more volume than this are looked at for how even they are, m^3.
+    pub(super) large: f32,
 }
 
 impl<'a> Frame<'a> {
@@ -71,6 +74,7 @@ impl<'a> Frame<'a> {
             angular: twist.angular.map(|v| v as f32).into(),
             moving: twist.linear.norm_squared() + twist.angular.norm_squared() > 0.0,
             rubs: false,
+            large: large_from(tree.volume),
         })
     }
 }

@@ -8,8 +8,9 @@
 
 use super::boxes::{BOUND_WORK, BOX_WORK, FINER_STAKE, FINER_WORK, SHUT_WORK};
 use super::frame::Frame;
+use super::kernel::read_depth;
 use super::model::SphereTree;
-use super::nodes::{EVEN_WORK, alone, even, halves, large, least_volume, node_depth, sixteen, stake};
+use super::nodes::{EVEN_WORK, node_places, sixteen, weigh};
 use super::tree::{Child, WIDTH};
 use super::volume::{NOTHING, node_at};
 use crate::geometry::lanes::Lanes;
@@ -130,7 +131,6 @@ impl Queue {
 fn search<S: Simd>(simd: S, tree: &SphereTree, frame: &Frame<'_>, units: u32) -> (f32, u32) {
     let budget = (units as f32).max(LANES as f32);
     let top = tree.volume as f32;
-    let least = least_volume(tree.volume);
     let mut queue = Queue::new();
     if !tree.nodes.is_empty() {
         queue.push(0, 0, f32::INFINITY);
@@ -152,24 +152,21 @@ fn search<S: Simd>(simd: S, tree: &SphereTree, frame: &Frame<'_>, units: u32) ->
                 }
             }
             let columns = sixteen(nodes);
-            let (at, depth) = node_depth(simd, frame, &columns);
-            let mut own = stake(simd, frame, &columns, depth);
-            let whole = alone(simd, frame, &columns, depth);
-            let inside = large(simd, least, &columns, whole);
-            if inside != 0 {
-                let even = even(simd, frame, &columns, &halves(nodes, frame.cell), at, at, inside);
-                own = own.max(even.stake(simd, &columns, whole));
+            let at = node_places(simd, frame, &columns);
+            let seen = (at, read_depth(simd, frame, at));
+            let weighed = weigh(simd, frame, (&columns, nodes), seen, true);
+            if weighed.large != 0 {
                 // Once here and once in the answer, as soon as the node above is opened; the count sets in gently.
-                work += EVEN_WORK * inside.count_ones();
-                let (whole, mut left) = (whole.store(), inside);
+                work += EVEN_WORK * weighed.large.count_ones();
+                let (alone, mut left) = (weighed.alone.store(), weighed.large);
                 while left != 0 {
                     let lane = left.trailing_zeros() as usize & (LANES - 1);
                     left &= left - 1;
-                    let cost = 2.0 * EVEN_WORK as f32 * (8.0 * whole[lane]).min(1.0);
+                    let cost = 2.0 * EVEN_WORK as f32 * (8.0 * alone[lane]).min(1.0);
                     queue.count(place(above[lane], top), cost);
                 }
             }
-            let own = Lanes::load(simd, &above).min(own);
+            let own = Lanes::load(simd, &above).min(weighed.stake);
             let mut bits = simd.gt_bits(own.bare(), simd.splat(0.0));
             work += (n * WIDTH) as u32;
             let own = own.store();

@@ -16,9 +16,9 @@ use super::boxes::{Boxes, Cut, FINER_STAKE, FINEST_WORK, add_boxes};
 use super::cells::{contribute, deepest};
 use super::frame::Frame;
 use super::groups::{Group, Groups, add_groups};
-use super::kernel::{Seen, smooth, store};
+use super::kernel::{Seen, read, smooth, store};
 use super::model::{Solid, SphereTree};
-use super::nodes::{EVEN_WORK, alone, even, halves, large, least_volume, see_nodes, sixteen, stake};
+use super::nodes::{EVEN_WORK, node_places, sixteen, weigh};
 use super::sums::{LOWER, SLACK, Sums, UPPER};
 use super::threshold::threshold;
 use super::tree::{Child, Node, WIDTH};
@@ -204,7 +204,6 @@ fn open<S: Simd>(
 ) -> Found {
     let k = Constants(simd);
     let (zero, one) = (k.of(0.0), k.of(1.0));
-    let least_volume = least_volume(tree.volume);
     let mut limit = limit;
     let mut found = Found { sums: Sums::new(frame.rubs), work: 0, complete: true, deadline_hit: false };
     let (mut groups, mut boxes) = (Groups::new(), Boxes::new());
@@ -243,23 +242,18 @@ fn open<S: Simd>(
             from_certain |= u16::from(taken[i].certain) * (0xf << (WIDTH * i));
         }
         let columns = sixteen(nodes);
-        let seen = see_nodes(simd, frame, &columns);
+        let seen = read(simd, frame, node_places(simd, frame, &columns));
         let (depth, r) = (seen.depth, k.at(&columns.r));
-        let mut own = stake(simd, frame, &columns, depth);
-        let mut alone = alone(simd, frame, &columns, depth);
-        let mut mean = seen.gradient;
-        let inside = large(simd, least_volume, &columns, alone);
-        if inside != 0 && found.deadline_hit {
-            found.complete = false;
-        } else if inside != 0 {
-            let even =
-                even(simd, frame, &columns, &halves(nodes, frame.cell), seen.at, seen.gradient, inside);
-            own = own.max(even.stake(simd, &columns, alone));
+        let weighed = weigh(simd, frame, (&columns, nodes), (seen.at, depth), !found.deadline_hit);
+        let own = k.at(&from_stake).min(weighed.stake);
+        let (mut alone, mut mean) = (weighed.alone, seen.gradient);
+        if let Some(even) = &weighed.even {
             alone = alone * (one - even.uneven);
-            mean = even.gradient;
-            found.work += EVEN_WORK * inside.count_ones();
+            mean = even.gradient(simd, frame, &columns, mean);
+            found.work += EVEN_WORK * weighed.large.count_ones();
+        } else if weighed.large != 0 {
+            found.complete = false;
         }
-        let own = k.at(&from_stake).min(own);
         let weight = k.at(&from_weight);
 
         // Which are there, which are to be opened, and with what weight their children stand for them.

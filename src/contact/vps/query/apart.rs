@@ -1,11 +1,11 @@
 //! The distance of what does not touch.
 
+use super::clear::Clearance;
 use super::kernel::{Sums, probe};
 use super::source::Source;
 use super::sparse::Enough;
-use super::weights::Weights;
 use super::{Ask, largest};
-use crate::contact::{Bounds, Contact, QueryState};
+use crate::contact::{Bounds, Contact};
 use crate::geometry::Point;
 use crate::geometry::simd::LANES;
 
@@ -14,34 +14,28 @@ const COVERING: f64 = 0.25;
 const DISTANCE: f64 = 0.02;
 
 impl Ask<'_> {
-    /// The answer where the tool has come less far since the last search than would let anything touch: from the block that was nearest
+    /// The answer where the tool has come less far since the last search than would let anything touch: from the block `near` that was nearest
     /// then. Searched again after a quarter of the covering radius and a fiftieth of the distance, so that the bounds stay within twice
     /// covering radius and field error, and the distance is more than the least by no more than twice that. Not within two of the field's
     /// errors of the surface, where the interpolation may rise faster than the distance falls.
-    pub(super) fn still_apart(&self, may_touch: f64, state: &QueryState) -> Option<Contact> {
+    pub(super) fn still_apart(&self, near: u32, may_touch: f64, clear: &Clearance) -> Option<Contact> {
         let shell = self.shell;
-        let seed = (state.nearest as usize).checked_sub(1).filter(|&b| b < shell.sorted.blocks.len())?;
-        let (most, since) = state.clear.apart();
+        let (most, since) = clear.apart();
         let enough = (COVERING * shell.covering_radius).min(-most * DISTANCE);
-        let near = most > -2.0 * self.error;
-        if near || !(since <= enough && since < f64::from(self.job.place.way(most as f32))) {
+        let free = f64::from(self.job.place.way(most as f32));
+        if most > -2.0 * self.error || !(since <= enough && since < free) {
             return None;
         }
         let mut sums = Sums::new(Enough::NEVER);
-        probe(self.simd, &self.job, &shell.sorted, seed as u32, &mut sums);
+        probe(self.simd, &self.job, &shell.sorted, near, &mut sums);
         if largest(&sums.deepest) > 0.0 {
             return None;
         }
-        let all = shell.len as f64;
-        let mut contact = self.contact(&sums, &Weights::new(shell, all), all, shell.len, 1.0);
-        self.apart(&mut contact, &sums, &shell.sorted);
+        let answer = self.of_all(&sums, shell.len, LANES, may_touch);
         // True depths change by no more than the way.
         let upper = (most + since + self.error + shell.covering_radius).min(-self.gap.least);
-        contact.depth_bounds = contact.depth_bounds.map(|b| Bounds { upper, ..b });
-        contact.work = LANES.min(shell.len) as u32;
-        contact.need = self.need(may_touch);
-        contact.complete = true;
-        Some(contact)
+        let depth_bounds = answer.depth_bounds.map(|b| Bounds { upper, ..b });
+        Some(Contact { depth_bounds, complete: true, ..answer })
     }
 
     /// What an answer without a touch says about the distance. The sums compare points outside the grid by their bounds; that
