@@ -244,7 +244,8 @@ pub struct Contact {
     pub touching: bool,
     /// Largest penetration, m; 0 when apart.
     pub depth: f64,
-    /// Smallest separation, m; 0 when touching. `None` when the method only knows "farther than it cares".
+    /// Smallest separation, m; 0 when touching. `None` when the method only knows "farther than it cares". Of a point shell that is followed
+    /// from query to query it may be larger by some per cent (docs/vps.md); `depth_bounds` hold always.
     pub distance: Option<f64>,
     /// Estimated volume of the intersection, m^3, where the method gives it.
     pub volume: Option<f64>,

@@ -1,8 +1,8 @@
 //! The query: volume, wrench and bounds where the bodies meet, separation where they do not.
 //!
 //! The hierarchy is opened from the top. A node clearly inside the object counts whole and one clearly outside not at
-//! all; what lies between is opened as long as its stake, the volume that opening it can still change, exceeds a
-//! threshold. Unlimited queries have the threshold 0; for a budget it is chosen so that the work fits. Stakes fall
+//! all; what lies between, or large and across the object's medial surface, is opened as long as its stake, the volume
+//! that opening it can still change, exceeds a threshold. Unlimited queries have the threshold 0; for a budget it is chosen so that the work fits. Stakes fall
 //! monotonically down the hierarchy, so that the nodes opened are those that a priority queue would have opened
 //! (Weller & Zachmann 2009, section 4.2.3), without the queue. Close above the threshold a node's own estimate is
 //! blended with that of its children: as the pose moves, nodes come and go with weight 0 and forces stay continuous.
