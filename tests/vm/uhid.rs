@@ -21,6 +21,7 @@ const INPUT2: u32 = 12;
 const BUS_USB: u16 = 3;
 
 /// What the kernel is told about the device.
+#[derive(Clone, Copy)]
 pub struct Identity {
     pub vendor: u32,
     pub product: u32,
@@ -92,8 +93,9 @@ impl Plug {
 /// One frame a millisecond: what has come is handed on, then the device is asked.
 fn serve<G: Gadget>(mut file: File, gadget: &Mutex<G>, stop: &AtomicBool) {
     let mut event = vec![0; EVENT];
-    let mut next = now_ns();
+    let mut frames = super::Frames::new();
     while !stop.load(Relaxed) {
+        frames.begins();
         loop {
             let ready = {
                 let mut fds = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
@@ -124,10 +126,7 @@ fn serve<G: Gadget>(mut file: File, gadget: &Mutex<G>, stop: &AtomicBool) {
                 return;
             }
         }
-        next += 1_000_000;
-        let now = now_ns();
-        next = next.max(now.saturating_sub(5_000_000));
-        std::thread::sleep(std::time::Duration::from_nanos(next.saturating_sub(now)));
+        std::thread::sleep(std::time::Duration::from_nanos(frames.ends()));
     }
     let mut destroy = vec![0; EVENT];
     destroy[..4].copy_from_slice(&DESTROY.to_le_bytes());

@@ -71,8 +71,9 @@ impl Plug {
 /// keeps its place; the newer one is lost, as on the bus.
 fn serve<G: Gadget>(mut file: File, gadget: &Mutex<G>, stop: &AtomicBool) {
     let mut report = [0; REPORT];
-    let mut next = now_ns();
+    let mut frames = super::Frames::new();
     while !stop.load(Relaxed) {
+        frames.begins();
         while let Ok(len) = file.read(&mut report) {
             if len == 0 {
                 break;
@@ -88,10 +89,7 @@ fn serve<G: Gadget>(mut file: File, gadget: &Mutex<G>, stop: &AtomicBool) {
         if let Some(len) = said {
             let _ = file.write(&buffer[..len]);
         }
-        next += 1_000_000;
-        let now = now_ns();
-        next = next.max(now.saturating_sub(5_000_000));
-        std::thread::sleep(std::time::Duration::from_nanos(next.saturating_sub(now)));
+        std::thread::sleep(std::time::Duration::from_nanos(frames.ends()));
     }
     gadget.lock().unwrap().power_off(now_ns());
 }

@@ -66,14 +66,16 @@ fn answer(
     socket.write_all(&packet).is_ok()
 }
 
-/// Serves until the other end closes: one frame a millisecond, one transfer a frame and direction.
+/// Serves until the other end closes: one frame a millisecond, one transfer a frame and direction. To take its power is left to the caller.
 pub fn serve(mut socket: UnixStream, gadget: &mut dyn Gadget) {
     gadget.power_on(now_ns());
     let (mut ins, mut outs): (VecDeque<Urb>, VecDeque<(Urb, Vec<u8>)>) = Default::default();
+    let mut frames = super::Frames::new();
     let mut frame = now_ns();
     loop {
         let now = now_ns();
         if now >= frame {
+            frames.begins();
             gadget.frame(now);
             let mut buffer = [0; LONGEST];
             if !ins.is_empty()
@@ -91,7 +93,7 @@ pub fn serve(mut socket: UnixStream, gadget: &mut dyn Gadget) {
                     break;
                 }
             }
-            frame = (frame + 1_000_000).max(now.saturating_sub(3_000_000));
+            frame = now_ns() + frames.ends();
         }
         let left = frame.saturating_sub(now_ns()).div_ceil(1_000_000).min(1);
         let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
@@ -137,7 +139,6 @@ pub fn serve(mut socket: UnixStream, gadget: &mut dyn Gadget) {
             break;
         }
     }
-    gadget.power_off(now_ns());
 }
 
 fn control(socket: &mut UnixStream, gadget: &mut dyn Gadget, urb: &Urb, setup: &[u8]) -> bool {

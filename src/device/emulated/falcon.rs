@@ -120,6 +120,12 @@ impl Falcon {
         self.codes
     }
 
+    /// For a slow processor, first called before it is switched on: the mechanism moves by one step from packet to packet, of this length at most, ns; with 0 it
+    /// stands still.
+    pub fn hurry(&mut self, longest_ns: u64) {
+        self.bench.hurry(longest_ns);
+    }
+
     /// True tool point, device frame, m.
     pub fn tip(&self) -> Vec3 {
         self.bench.tip()

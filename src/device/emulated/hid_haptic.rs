@@ -68,6 +68,12 @@ impl HidHaptic {
         self.currents
     }
 
+    /// For a slow processor, first called before it is switched on: the mechanism moves by one step from packet to packet, of this length at most, ns; with 0 it
+    /// stands still.
+    pub fn hurry(&mut self, longest_ns: u64) {
+        self.bench.hurry(longest_ns);
+    }
+
     /// True tool point, device frame, m.
     pub fn tip(&self) -> Vec3 {
         self.bench.tip()
@@ -199,6 +205,30 @@ mod tests {
             hid.output(2_000_000, &vec![1; length - 1]);
             assert_eq!((hid.currents(), hid.input(2_000_000, &mut buffer)), ([0; 3], None));
         }
+    }
+
+    /// A packet each 10 ms, of which the mechanism sees one: it goes the way of one that gets a packet each millisecond, but for what the longer steps cost.
+    #[test]
+    fn a_slow_processor_sees_the_mechanism_move_slowly() {
+        let moving = HandScript::parse(
+            "hand = 'firm'\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.205, 0.025]\n\
+             [[keyframe]]\ntime = 1.0\nposition = [0.0, 0.105, 0.025]\n",
+        )
+        .expect("script");
+        let run = |apart_ns: u64, hurried: bool| {
+            let mut hid =
+                HidHaptic::new(&bench_profile("woodenhaptics-v2015"), &moving, 14).expect("in reach");
+            if hurried {
+                hid.hurry(1_000_000);
+            }
+            hid.power_on(0);
+            (1..=300).for_each(|k| hid.output(k * apart_ns, &[0; 14]));
+            hid.tip()
+        };
+        let slow = run(10_000_000, true);
+        let right = run(1_000_000, false);
+        assert!((slow - right).norm() < 1e-3, "{slow} {right}");
+        assert!((slow - run(10_000_000, false)).norm() > 0.02);
     }
 
     #[test]

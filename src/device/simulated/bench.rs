@@ -16,6 +16,10 @@ pub struct Bench {
     steps: u64,
     /// Time that has not happened to it, ns.
     skipped_ns: u64,
+    /// Longest step, ns, where each call makes one.
+    coarse: Option<u64>,
+    /// What of `steps` is in such steps, ns.
+    coarse_ns: u64,
 }
 
 /// Most steps integrated in one call; a longer gap has not happened at all.
@@ -36,11 +40,16 @@ impl Bench {
             torque: Vec3::zeros(),
             steps: 0,
             skipped_ns: 0,
+            coarse: None,
+            coarse_ns: 0,
         })
     }
 
     /// Integrates up to `now_ns` since the start.
     pub fn advance(&mut self, now_ns: u64) {
+        if let Some(longest_ns) = self.coarse {
+            return self.advance_coarsely(now_ns, longest_ns);
+        }
         let mut due = (now_ns.saturating_sub(self.skipped_ns) / STEP_NS).saturating_sub(self.steps);
         if due > MOST {
             self.skipped_ns += due * STEP_NS;
@@ -53,6 +62,27 @@ impl Bench {
             self.steps += 1;
         }
         self.linkage.sync();
+    }
+
+    fn advance_coarsely(&mut self, now_ns: u64, longest_ns: u64) {
+        let elapsed = now_ns.saturating_sub(self.skipped_ns + self.coarse_ns);
+        let step_ns = elapsed.min(longest_ns);
+        self.skipped_ns += elapsed - step_ns;
+        if step_ns > 0 {
+            let h = step_ns as f64 * 1e-9;
+            self.linkage.set_step(h);
+            let middle = self.coarse_ns as f64 * 1e-9 + 0.5 * h;
+            let target = (middle < self.let_go).then(|| self.path.at(middle));
+            self.linkage.step(&self.torque, target.as_ref());
+            self.coarse_ns += step_ns;
+        }
+        self.linkage.sync();
+    }
+
+    /// For a processor that is too slow for the mechanism: from the start on each call integrates in one step what has passed, `longest_ns` at most; more than that
+    /// has not happened. So it does not fall behind farther and farther, and sees a mechanism that is rougher, and slow when it is slow itself.
+    pub fn hurry(&mut self, longest_ns: u64) {
+        self.coarse = Some(longest_ns);
     }
 
     /// Joint torques from now on, N·m.

@@ -78,6 +78,11 @@ impl Linkage {
         Some(linkage)
     }
 
+    /// Steps are so long from now on, s.
+    pub fn set_step(&mut self, h: f64) {
+        self.h = h;
+    }
+
     /// Sets the joint speeds for a tool velocity; for tests.
     pub fn set_velocity(&mut self, v: &Vec3) {
         let inverse = self.kinematics.state(&self.state.joints, None).and_then(|s| s.jacobian.try_inverse());
