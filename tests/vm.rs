@@ -15,6 +15,8 @@ mod hid;
 mod uhid;
 #[path = "vm/unit.rs"]
 mod unit;
+#[path = "vm/unit_device.rs"]
+mod unit_device;
 #[path = "vm/usbhid.rs"]
 mod usbhid;
 #[path = "vm/usbip.rs"]
@@ -125,6 +127,12 @@ fn the_systemd_unit() {
 
 #[test]
 #[ignore = "boots a virtual machine: two minutes"]
+fn the_systemd_unit_with_a_device() {
+    in_the_machine("unit-device", &[]);
+}
+
+#[test]
+#[ignore = "boots a virtual machine: two minutes"]
 fn the_systemd_unit_on_the_real_time_kernel() {
     in_the_machine("unit", &["--rt"]);
 }
@@ -138,6 +146,7 @@ fn the_part() {
         Ok("usbhid") => hid::on_usb(),
         Ok("falcon") => falcon::falcon(),
         Ok("unit") => unit::unit(),
+        Ok("unit-device") => unit_device::unit_with_a_device(),
         Ok("falcon-device") => falcon::device(),
         _ => println!("skipped: not in the machine"),
     }
