@@ -1,9 +1,9 @@
 //! HID devices behind real hidraw nodes, through uhid and as a USB gadget behind the kernel's usbhid.
 
-use super::closed_loop::{End, Notes, closed_loop, ends_with_zero};
+use super::closed_loop::{End, Notes, closed_loop, ended_with_zero};
 use super::{
-    SCHEDULING, SECONDS, SLOW, awake_and_left_alone, install_rules, modprobe, owned_by_the_service, succeeds,
-    told_by_udev, uhid, usb_device, usbhid, wait,
+    SCHEDULING, SECONDS, SLOW, awake_and_left_alone, install_rules, modprobe, owned_by_the_service, schedule,
+    succeeds, told_by_udev, uhid, usb_device, usbhid, wait,
 };
 use hapticd::device::attached::{self, Attached};
 use hapticd::device::emulated;
@@ -28,6 +28,24 @@ pub fn wooden() -> Wooden {
     let mut gadget = emulated::hid_haptic::HidHaptic::new(&profile, &hand, 64).expect("in reach");
     gadget.hurry(0);
     Arc::new(Mutex::new(gadget))
+}
+
+/// Looks at the device, above all other threads meanwhile: a look that is held up holds up the emulator, and then its driver takes it for mute.
+pub fn look<T>(gadget: &Wooden, with: impl FnOnce(&mut emulated::hid_haptic::HidHaptic) -> T) -> T {
+    schedule(libc::SCHED_FIFO, 90);
+    let seen = with(&mut gadget.lock().unwrap());
+    schedule(libc::SCHED_OTHER, 0);
+    seen
+}
+
+/// Motor currents in effect.
+pub fn currents(gadget: &Wooden) -> [i16; 3] {
+    look(gadget, |g| g.currents())
+}
+
+/// What it has noted.
+pub fn notes(gadget: &Wooden) -> Notes {
+    look(gadget, |g| Notes { applied: g.applied.clone(), packets: g.sampled.clone() })
 }
 
 /// Its driver, calibrated.
@@ -56,41 +74,34 @@ fn haptic_hid<P>(what: &str, plug: impl Fn(Wooden) -> P) {
         owned_by_the_service(node);
         let front = calibrated("T1");
         let shared = front.io().expect("its I/O");
-        let press = || gadget.lock().unwrap().hurry(SLOW);
+        let press = || look(&gadget, |g| g.hurry(SLOW));
         // No packet comes between the look and the stop.
         let stop = |stop: &dyn Fn()| {
-            let gadget = gadget.lock().unwrap();
-            let pushes = gadget.currents() != [0; 3];
-            if pushes {
-                stop();
-            }
-            pushes
+            look(&gadget, |g| {
+                let pushes = g.currents() != [0; 3];
+                if pushes {
+                    stop();
+                }
+                pushes
+            })
         };
         let unplug = || drop(plugged.lock().unwrap().take());
         let replug = || *plugged.lock().unwrap() = Some(plug(gadget.clone()));
         let end = if unplugs { End::Unplug(unplug, replug) } else { End::Stop(stop) };
         let stopped_ns = closed_loop(what, front, &shared, seconds, press, end);
-        // What was sent may wait before a slow emulator.
-        wait("zero", || gadget.lock().unwrap().currents() == [0; 3]);
-        if let Some(stopped_ns) = stopped_ns.filter(|_| !unplugs) {
-            let notes = {
-                let gadget = gadget.lock().unwrap();
-                Notes { applied: gadget.applied.clone(), packets: gadget.sampled.clone() }
-            };
-            let shown = ends_with_zero(&notes, stopped_ns).unwrap_or_else(|e| panic!("{what}: {e}"));
-            println!(
-                "| {what} | stopped in contact | {shown} | {} |",
-                super::closed_loop::confirmed(&shared)
-            );
-        }
+        let came_through = stopped_ns.is_some_and(|stopped_ns| {
+            // What was sent may wait before a slow emulator.
+            wait("zero", || currents(&gadget) == [0; 3]);
+            unplugs || ended_with_zero(what, &notes(&gadget), stopped_ns, &shared)
+        });
         drop(plugged);
         wait("no node", || !node.exists());
-        stopped_ns.is_some()
+        came_through
     };
     for (seconds, unplugs) in [(SECONDS, false), (2, true)] {
-        // Half a second without the processor, and the driver takes its device for mute.
-        let came_through = (0..3).any(|_| session(seconds, unplugs));
-        assert!(came_through, "{what}: opened again each time");
+        // The guest is too slow at times: after half a second without an answer the driver opens its device again.
+        let came_through = (0..8).any(|_| session(seconds, unplugs));
+        assert!(came_through, "{what}: eight times in vain");
     }
 }
 
@@ -116,18 +127,18 @@ fn two_of_a_kind() {
                 let _ = front.read(now_ns());
                 let _ = front.write(now_ns(), if k == which { &push } else { &Wrench::ZERO });
             }
-            let currents = gadgets.each_ref().map(|(_, g)| g.lock().unwrap().currents() != [0; 3]);
-            currents[which] && !currents[1 - which]
+            let pushed = gadgets.each_ref().map(|(_, g)| currents(g) != [0; 3]);
+            pushed[which] && !pushed[1 - which]
         });
     };
     pushes(0);
-    let before = gadgets[1].1.lock().unwrap().applied.clone();
+    let before = notes(&gadgets[1].1).applied;
     assert!(before.iter().all(|(_, c)| *c == [0; 3]), "the other one's force");
     pushes(1);
     println!("| two WoodenHaptics over uhid | each pushes by its own driver, of its serial number |");
     drop(fronts);
     for (_, gadget) in &gadgets {
-        wait("zero", || gadget.lock().unwrap().currents() == [0; 3]);
+        wait("zero", || currents(gadget) == [0; 3]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The shipped systemd unit with a device of its own, behind a real hidraw node.
 
 use super::closed_loop::{Notes, ends_with_zero};
-use super::hid::{Wooden, wooden};
+use super::hid::{Wooden, currents, notes, wooden};
 use super::unit::{CONFIG, PATIENCE, another_process, client, install, push, reach, seat, shown, state};
 use super::{modprobe, owned_by_the_service, succeeds, uhid, wait_for};
 use hapticd::control::client::Client;
@@ -49,15 +49,6 @@ fn io_thread(pid: &str) -> (u64, u64) {
     let number = |text: &str| text.trim().parse::<u64>().expect("a number");
     // proc(5): utime and stime are fields 14 and 15.
     (number(wakes), number(fields[11]) + number(fields[12]))
-}
-
-fn currents(gadget: &Wooden) -> [i16; 3] {
-    gadget.lock().unwrap().currents()
-}
-
-fn notes(gadget: &Wooden) -> Notes {
-    let gadget = gadget.lock().unwrap();
-    Notes { applied: gadget.applied.clone(), packets: gadget.sampled.clone() }
 }
 
 fn plug(gadget: &Wooden) -> uhid::Plug {
