@@ -18,6 +18,7 @@
 
 use super::config::ServoConfig;
 use crate::device::Sample;
+use crate::device::io::phase::FRAME_NS;
 use crate::device::kinematics::Kinematics;
 use crate::device::profile::Profile;
 use crate::geometry::{Vec3, Wrench};
@@ -51,6 +52,8 @@ pub(super) struct Energy {
     weight: Wrench,
     /// Most that may be added in one tick, N and N·m.
     most: (f64, f64),
+    /// Shortest time from sample to sample, s: no driven device has more than one in a USB frame, and a simulated one has one a tick.
+    frame: f64,
 }
 
 impl Energy {
@@ -74,6 +77,7 @@ impl Energy {
             last: None,
             jacobian: Matrix3::identity(),
             weight: Wrench::ZERO,
+            frame: config.dt().min(FRAME_NS as f64 * 1e-9),
             most: (config.slew_force * config.dt(), config.slew_torque * config.dt()),
         }
     }
@@ -103,7 +107,10 @@ impl Energy {
         }
         match before {
             Some(before) if sample.time_ns > before.time_ns => {
-                let elapsed = (sample.time_ns - before.time_ns) as f64 * 1e-9;
+                // Of a sample seen late and the next, which is not, the way in the shorter time would be credited with more than is certain: a
+                // device that samples once a frame took a frame for each that came. Of one that was lost nothing is known.
+                let seen = (sample.time_ns - before.time_ns) as f64 * 1e-9;
+                let elapsed = seen.max(sample.seq.saturating_sub(before.seq) as f64 * self.frame);
                 self.account.sample(tick, &self.moved(&before, sample), elapsed);
             }
             _ => self.account.restart(tick),

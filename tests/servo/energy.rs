@@ -7,8 +7,8 @@ use hapticd::device::kinematics::Kinematics;
 use hapticd::device::profile::{Certified, Profile};
 use hapticd::device::registry::Registry;
 use hapticd::device::simulated::{HandScript, PlantState, Setup, SimulatedDevice};
-use hapticd::device::{Device, actuators};
-use hapticd::geometry::{Pose, Vec3};
+use hapticd::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault, actuators};
+use hapticd::geometry::{Pose, Vec3, Wrench};
 use hapticd::haptics::coupling::{Caps, Coupling, Law, Preset, damping_time, least_damping_time};
 use hapticd::haptics::guard::energy::EnergyGuard;
 use hapticd::scene::snapshot::SnapshotObject;
@@ -707,4 +707,58 @@ fn observing_changes_nothing_and_shows_the_balance() {
     let stored = touching.iter().map(|r| r.energy).fold(0.0, f64::max);
     assert!((4e-4..6e-4).contains(&stored), "half a mJ of kinetic energy: {stored}");
     assert!(touching.last().expect("touched").energy < -1e-5, "a debt");
+}
+
+/// A device whose samples say when they were seen: every other one late by so much, ns.
+struct SeenLate {
+    inner: SimulatedDevice,
+    late_ns: u64,
+}
+
+impl Device for SeenLate {
+    fn profile(&self) -> &Arc<Profile> {
+        self.inner.profile()
+    }
+    fn lifecycle(&self) -> Lifecycle {
+        self.inner.lifecycle()
+    }
+    fn calibrate(&mut self) -> Result<(), DeviceError> {
+        self.inner.calibrate()
+    }
+    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
+        let sample = self.inner.read(now_ns)?;
+        let late = if sample.seq.is_multiple_of(2) { self.late_ns } else { 0 };
+        Ok(Sample { time_ns: (sample.time_ns + late).saturating_sub(MS), ..sample })
+    }
+    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
+        self.inner.write(now_ns, wrench)
+    }
+    fn zero(&mut self, now_ns: u64) {
+        self.inner.zero(now_ns);
+    }
+}
+
+/// The same motion under the same forces, only that every other sample is seen 0.4 ms late: no more is credited than is certain of it.
+#[test]
+fn samples_that_are_seen_late_earn_no_more_than_others() {
+    let run = |late_ns: u64| -> Vec<TickRecord> {
+        let mut inner = SimulatedDevice::new(Arc::new(ideal(0.1, 0.5, 0)), Setup::default()).expect("opens");
+        inner.calibrate().expect("calibrates");
+        inner.set_motion(Vec3::y() * -0.1, Vec3::zeros());
+        let device = SeenLate { inner, late_ns };
+        // Without damping the law does not ask how fast the tool is.
+        let mut bench = Bench::new(Box::new(device), config(0.0, EnergyGuard::Observe));
+        bench.publish(scene(1, &sphere_tool(0.01), vec![wall(1, 0.0, -2e-3, true, 2000.0)]));
+        bench.command(ServoCommand::Arm { session: 1 }).expect("arms");
+        bench.command(ServoCommand::Lease { until_ns: u64::MAX / MS * MS }).expect("leases");
+        (0..200).map(|_| bench.step()).collect()
+    };
+    let (on_time, late) = (run(0), run(400_000));
+    let mut touched = 0;
+    for (a, b) in on_time.iter().zip(&late) {
+        assert_eq!((a.position, a.force), (b.position, b.force));
+        assert!(b.energy <= a.energy + 1e-12, "tick {}: {} J, on time {} J", a.tick, b.energy, a.energy);
+        touched += u32::from(a.touched > 0);
+    }
+    assert!(touched > 15, "{touched}");
 }

@@ -9,7 +9,9 @@ pub const FRAME_NS: u64 = 1_000_000;
 
 /// Share of an early and of a late arrival by which the estimate moves.
 const EARLY: i64 = 2;
-const LATE: i64 = 32;
+const LATE: i64 = 128;
+/// An arrival is so much before its frame's beginning at most, ns: the estimate errs by less. Earlier ones belong to the frame before, late.
+const BEFORE_NS: i64 = FRAME_NS as i64 / 8;
 /// Arrivals before the estimate is believed.
 const SETTLED: u32 = 16;
 
@@ -29,8 +31,7 @@ impl Phase {
             self.anchor = Some(at_ns);
             return;
         };
-        let frames = (at_ns.saturating_sub(anchor) + FRAME_NS / 2) / FRAME_NS;
-        let expected = anchor + frames * FRAME_NS;
+        let expected = begun(anchor, at_ns);
         let error = at_ns as i64 - expected as i64;
         let step = if error < 0 { error / EARLY } else { error / LATE };
         self.anchor = Some(expected.saturating_add_signed(step));
@@ -43,10 +44,24 @@ impl Phase {
         Some(anchor + frames * FRAME_NS)
     }
 
+    /// When the frame began to which an arrival at this time belongs, unless it is seen later than in its frame; not after it. `None` until the
+    /// estimate has settled.
+    pub fn beginning(&self, at_ns: u64) -> Option<u64> {
+        let anchor = self.anchor.filter(|_| self.seen >= SETTLED)?;
+        Some(begun(anchor, at_ns).min(at_ns))
+    }
+
     /// Forgets everything: another device, or another frame clock.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
+}
+
+/// The beginning of the frame to which an arrival at `at_ns` belongs, some beginning being at `anchor`.
+fn begun(anchor: u64, at_ns: u64) -> u64 {
+    let frame = FRAME_NS as i64;
+    let frames = (at_ns as i64 - anchor as i64 + BEFORE_NS).div_euclid(frame);
+    anchor.saturating_add_signed(frames * frame)
 }
 
 #[cfg(test)]
@@ -65,11 +80,37 @@ mod tests {
                 let late = [0, 40_000, 300_000, 9_000][(k * 7 % 4) as usize];
                 phase.arrival((frame + late) as u64);
                 if k > 500 {
+                    let begun = phase.beginning((frame + late) as u64).expect("settled") as i64;
+                    worst = worst.max((begun - frame).abs());
+                }
+                if k > 500 {
                     let next = phase.next(frame as u64 + 500_000).expect("settled") as i64;
                     worst = worst.max((next - frame - 1_000_000 - ppm).abs());
                 }
             }
             assert!(worst < 30_000, "{ppm} ppm: {worst} ns");
+        }
+    }
+
+    /// Arrivals later than half a frame, every other one or now and then, are late ones of their own frame and not early ones of the next: the
+    /// estimate does not walk after them. (Where the very first is so late and more of them come, it may take them for the beat.)
+    #[test]
+    fn what_is_later_than_half_a_frame_is_late() {
+        for (late, each) in [(550_000, 2), (600_000, 50), (800_000, 3), (800_000, 50)] {
+            for ppm in [-200i64, 0, 200] {
+                let mut phase = Phase::default();
+                let mut worst = 0;
+                for k in 0..20_000i64 {
+                    let frame = 5_000_000 + k * (1_000_000 + ppm);
+                    let at = frame + if k % each == each - 1 { late } else { 0 };
+                    phase.arrival(at as u64);
+                    if k > 1000 {
+                        let begun = phase.beginning(at as u64).expect("settled") as i64;
+                        worst = worst.max((begun - frame).abs());
+                    }
+                }
+                assert!(worst < 30_000, "{late} ns late every {each} frames, {ppm} ppm: {worst} ns");
+            }
         }
     }
 

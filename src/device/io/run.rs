@@ -1,6 +1,6 @@
 //! What the I/O side remembers of a device while it runs.
 
-use super::phase::Phase;
+use super::phase::{FRAME_NS, Phase};
 use super::replies::Replies;
 
 /// What is remembered while the device runs.
@@ -20,6 +20,8 @@ pub(super) struct Run {
     pub(super) strange: bool,
     /// Which of them are late, and lost.
     pub(super) replies: Replies,
+    /// Time of the last reading, ns.
+    stamped: u64,
 }
 
 impl Run {
@@ -34,6 +36,15 @@ impl Run {
             uncalibrated_until: 0,
             strange: false,
             replies: Replies::default(),
+            stamped: 0,
         }
+    }
+
+    /// The time of a reply that was seen at this time: the beginning of its frame. One that is seen late and the next, which is not, would show
+    /// a motion too slow and one too fast. Later than the last in any case. Real-time safe.
+    pub(super) fn stamp(&mut self, at: u64) -> u64 {
+        let frame = self.phase.beginning(at).filter(|b| *b > self.stamped + FRAME_NS / 2);
+        self.stamped = frame.unwrap_or(at).max(self.stamped);
+        self.stamped
     }
 }

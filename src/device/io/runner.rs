@@ -352,7 +352,10 @@ impl Runner {
             }
         }
         let age = match self.port.pace() {
-            Pace::Replies(age) => age,
+            Pace::Replies(age) => {
+                newest = newest.map(|at| run.stamp(at));
+                age
+            }
             // What it told last holds until now.
             Pace::Changes => {
                 if newest.is_none() && now >= run.target + FRAME_NS {

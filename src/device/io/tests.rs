@@ -3,6 +3,7 @@
 
 mod beat;
 mod lives;
+mod stamps;
 mod starts;
 mod told;
 
