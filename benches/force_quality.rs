@@ -1,18 +1,25 @@
-//! How good forces are along a keyed pin in its hole and along two linked rings: sphere trees beside Voxmap-PointShell.
+//! How good forces are along a keyed pin in its hole and along two linked rings: sphere trees beside the response of their paper and beside
+//! Voxmap-PointShell.
 //!
 //! `cargo bench --bench force_quality [-- PNG]`. Reads the recorded paths beside the repository. For each method: the part of the
 //! force's and the torque's energy above 50 Hz (poses a millisecond apart, Hann window, mean taken off) beside that of the exact
 //! gradient of the volume; the largest change for a micrometre or 1e-5 rad; the work that closed loops take, as a
 //! part of all that is done on the way; the angle to the exact gradient. Forces go into a picture (`force-quality.png`).
 
+#[path = "force_quality/paper.rs"]
+mod paper;
+
 use clap::Parser as _;
 use hapticd::cli::evaluate::{Args, Pair, PosePath};
 use hapticd::geometry::{Pose, Vec3, Wrench};
+use paper::Paper;
 use plotters::prelude::*;
 use std::path::Path;
 
 const PATHS: [&str; 2] = ["pin_hole_keyed", "torus_link"];
 const METHODS: [(&str, &str, &str); 2] = [("ist", "--spheres", "45000"), ("vps", "--points", "10000")];
+/// Spheres of each body for the paper's response.
+const PAPER: u32 = 45_000;
 /// Frequency from which force is noise rather than the hand's own motion, Hz.
 const NOISE: f64 = 50.0;
 /// Places along a path where jumps and loops are looked at.
@@ -27,6 +34,9 @@ struct Line {
     #[command(flatten)]
     args: Args,
 }
+
+/// The wrench at a pose of the moving body, with an empty memory.
+type Ask<'a> = &'a dyn Fn(&Pose) -> Wrench;
 
 /// Part of a signal's energy above [`NOISE`].
 fn above(signal: &[Vec3], dt: f64) -> f64 {
@@ -52,7 +62,7 @@ fn above(signal: &[Vec3], dt: f64) -> f64 {
 }
 
 /// Largest change of force and torque for a micrometre or 1e-5 rad.
-fn jumps(pair: &Pair, path: &PosePath) -> (f64, f64) {
+fn jumps(at: Ask<'_>, path: &PosePath) -> (f64, f64) {
     let mut worst = (0.0f64, 0.0f64);
     for place in 0..PLACES {
         let i = (2 * place + 1) * path.poses.len() / (2 * PLACES);
@@ -60,7 +70,7 @@ fn jumps(pair: &Pair, path: &PosePath) -> (f64, f64) {
         let way = (to.translation.vector - from.translation.vector).norm();
         let all = (way / 1e-6).max(from.rotation.angle_to(&to.rotation) / 1e-5).max(1.0);
         let walk: Vec<Wrench> =
-            (0..=STEPS).map(|s| pair.at(&from.lerp_slerp(to, (s as f64 / all).min(1.0)), 0).wrench).collect();
+            (0..=STEPS).map(|s| at(&from.lerp_slerp(to, (s as f64 / all).min(1.0)))).collect();
         for w in walk.windows(2) {
             worst.0 = worst.0.max((w[1].force - w[0].force).norm());
             worst.1 = worst.1.max((w[1].torque - w[0].torque).norm());
@@ -70,7 +80,7 @@ fn jumps(pair: &Pair, path: &PosePath) -> (f64, f64) {
 }
 
 /// Work of closed loops (along the path and straight back) as a part of the work done on the way: mean and largest.
-fn loops(pair: &Pair, path: &PosePath) -> (f64, f64) {
+fn loops(at: Ask<'_>, path: &PosePath) -> (f64, f64) {
     let mut parts = Vec::new();
     for place in 0..PLACES {
         let i = (2 * place + 1) * path.poses.len() / (2 * PLACES);
@@ -79,12 +89,12 @@ fn loops(pair: &Pair, path: &PosePath) -> (f64, f64) {
         let (first, last) = (corners[0], corners[LOOP]);
         corners.extend((1..=LOOP).map(|s| last.lerp_slerp(&first, s as f64 / LOOP as f64)));
         let (mut work, mut passed) = (0.0, 0.0);
-        let mut before = pair.at(&corners[0], 0).wrench;
+        let mut before = at(&corners[0]);
         for w in corners.windows(2) {
             let mut from = w[0];
             for s in 1..=FINE {
                 let to = w[0].lerp_slerp(&w[1], s as f64 / FINE as f64);
-                let after = pair.at(&to, 0).wrench;
+                let after = at(&to);
                 let turn = (to.rotation * from.rotation.inverse()).scaled_axis();
                 let step = to.translation.vector - from.translation.vector;
                 let done = 0.5
@@ -124,7 +134,7 @@ fn picture(file: &str, panels: &[(&str, f64, Curves)]) -> Result<(), Box<dyn std
     plotters::style::register_font("sans", FontStyle::Normal, dejavu::sans::regular()).map_err(|_| "font")?;
     let area = BitMapBackend::new(file, (1200, 500 * panels.len() as u32)).into_drawing_area();
     area.fill(&WHITE)?;
-    let colours = [RGBColor(0, 114, 178), RGBColor(213, 94, 0)];
+    let colours = [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115)];
     for (area, (name, dt, curves)) in area.split_evenly((panels.len(), 1)).into_iter().zip(panels) {
         let most = curves.iter().flat_map(|c| &c.1).copied().fold(1e-3, f64::max);
         let seconds = curves.iter().map(|c| c.1.len()).max().unwrap_or(1) as f64 * dt;
@@ -182,15 +192,12 @@ fn main() {
             100.0 * above(&by_rotation, dt)
         );
         let mut curves = Curves::new();
-        for (method, size, count) in METHODS {
-            let file = file.to_string_lossy().into_owned();
-            let args = Line::parse_from(["evaluate", &file, "--method", method, size, count]).args;
-            let pair = Pair::build(&path, &[shared.join("models")], &args).expect("both bodies build");
-            let answers = pair.run(&path, 0, |_| ());
-            let forces: Vec<Vec3> = answers.iter().map(|a| a.wrench.force).collect();
-            let torques: Vec<Vec3> = answers.iter().map(|a| a.wrench.torque).collect();
+        let mut row = |method: &'static str, count: &str, at: Ask<'_>| {
+            let answers: Vec<Wrench> = path.poses.iter().map(|(pose, _)| at(pose)).collect();
+            let forces: Vec<Vec3> = answers.iter().map(|a| a.force).collect();
+            let torques: Vec<Vec3> = answers.iter().map(|a| a.torque).collect();
             let peak = |v: &[Vec3]| v.iter().map(Vec3::norm).fold(0.0, f64::max);
-            let (jump, work, angle) = (jumps(&pair, &path), loops(&pair, &path), angles(&forces, &path));
+            let (jump, work, angle) = (jumps(at, &path), loops(at, &path), angles(&forces, &path));
             println!(
                 "| {name} | {method}, {count} | {:.4} / {:.4} | {:.4} / {:.5} | {:.1} / {:.2} | {:.3} / {:.2} | {:.1} / {:.1} |",
                 100.0 * above(&forces, dt),
@@ -205,7 +212,20 @@ fn main() {
                 angle.1
             );
             curves.push((method, forces.iter().map(Vec3::norm).collect()));
+        };
+        let models = [shared.join("models")];
+        let mut stiffness = 0.0;
+        for (method, size, count) in METHODS {
+            let file = file.to_string_lossy().into_owned();
+            let args = Line::parse_from(["evaluate", &file, "--method", method, size, count]).args;
+            let pair = Pair::build(&path, &models, &args).expect("both bodies build");
+            stiffness = pair.material().stiffness / pair.material().reference_area;
+            row(method, count, &|pose| pair.at(pose, 0).wrench);
         }
+        let [moving, fixed] =
+            [&path.header.moving, &path.header.fixed].map(|b| b.load(&models).expect("the model is there"));
+        let paper = Paper::build(&moving, &fixed, PAPER, stiffness);
+        row("the paper's cones", &PAPER.to_string(), &|pose| paper.wrench(pose));
         panels.push((name, dt, curves));
     }
     match picture(&file, &panels) {

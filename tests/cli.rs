@@ -292,6 +292,9 @@ fn wrong_arguments_are_code_2_in_every_command() {
     add(&["inspect", "absent.stl", "--unit", "m", "--clusters", "morton"]);
     add(&["inspect", "absent.stl", "--unit", "m", "--vps", "--clusters", "curve"]);
     add(&["evaluate", "absent.jsonl", "--clusters", "curve"]);
+    add(&["inspect", "absent.stl", "--unit", "m", "--split", "boxes"]);
+    add(&["inspect", "absent.stl", "--unit", "m", "--ist", "100", "--split", "thirds"]);
+    add(&["evaluate", "absent.jsonl", "--split", "thirds"]);
     for line in &lines {
         let args: Vec<&str> = line.iter().map(String::as_str).collect();
         let out = hapticd(&args);

@@ -11,21 +11,21 @@ pub use figures::Figures;
 pub use path::{PosePath, Truth};
 
 use super::clustering::Clustering;
+use super::division::Division;
 use super::numbers::positive;
 use super::out;
 use super::progress::Bar;
-use crate::contact::ist::{IstParams, Solid, SphereTree, cell_for};
+use crate::contact::ist::{Solid, SphereTree, cell_for};
 use crate::contact::vps::PointShell;
 use crate::contact::{
     self, Budget, Contact, Friction, Material, ObjectShape, Query, QueryState, Texture, ToolShape,
 };
 use crate::geometry::field::build::{FieldParams, Resolution, Silent, build};
-use crate::geometry::import::{Format, ImportOptions, import};
 use crate::geometry::{Pose, TriMesh, Twist};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use nalgebra::Point3;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -79,6 +79,9 @@ pub struct Args {
     /// Spheres of the sampled body (--method ist); the other body's field is as fine as its own packing would need
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
     pub spheres: u32,
+    /// How the nodes over the spheres are divided (--method ist)
+    #[arg(long, value_enum, default_value_t)]
+    pub split: Division,
     /// Edge of a cell of the other body's field, m; by default its longest side has 128 cells, or what --spheres asks for
     #[arg(long, value_name = "M", value_parser = positive)]
     pub voxel: Option<f64>,
@@ -187,8 +190,8 @@ impl Pair {
     /// # Errors
     /// A message naming the model or parameter.
     pub fn build(path: &PosePath, dirs: &[PathBuf], args: &Args) -> Result<Self> {
-        let fixed = load(&path.header.fixed, dirs)?;
-        let moving = load(&path.header.moving, dirs)?;
+        let fixed = path.header.fixed.load(dirs)?;
+        let moving = path.header.moving.load(dirs)?;
         let size = path.header.bounding_size.filter(|s| *s > 0.0 && s.is_finite());
         let size = size.unwrap_or_else(|| diameter(&fixed).min(diameter(&moving)));
         let (shell_of, field_of) = match args.shell {
@@ -219,7 +222,7 @@ impl Pair {
             }
             Method::Ist => {
                 let bar = Bar::new(&format!("{}: spheres", path.name));
-                let tree = SphereTree::build(shell_of, &IstParams::spheres(args.spheres), &bar);
+                let tree = SphereTree::build(shell_of, &args.split.spheres(args.spheres), &bar);
                 bar.finish();
                 let tree = tree.with_context(|| format!("{}: spheres", path.name))?;
                 memory_bytes += tree.memory_bytes() + tree.surface_bytes() as usize;
@@ -345,22 +348,6 @@ fn padding(path: &PosePath, size: f64, cell: f64) -> u32 {
     let known = path.poses.iter().filter_map(|(_, t)| t.distance).fold(0.0, f64::max);
     let reach = if known > 0.0 { known.min(REACH * size) } else { REACH * size };
     ((reach / cell).ceil() as u32 + 2).clamp(4, MAX_PADDING)
-}
-
-/// Finds and imports a model: metres after its `scale`.
-fn load(body: &path::Body, dirs: &[PathBuf]) -> Result<TriMesh> {
-    let name = body.file();
-    if !Path::new(name).components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir)) {
-        bail!("model '{name}' must lie inside one of the --models folders: no '..' and no absolute path");
-    }
-    let Some(file) = dirs.iter().map(|d| d.join(name)).find(|f| f.is_file()) else {
-        let looked: Vec<String> = dirs.iter().map(|d| d.display().to_string()).collect();
-        bail!("model '{name}' is in none of: {}; name its folder with --models", looked.join(", "));
-    };
-    let format = Format::of_file(name)?;
-    let bytes = std::fs::read(&file).with_context(|| format!("{}: cannot be read", file.display()))?;
-    let options = ImportOptions::in_unit(body.scale);
-    Ok(import(&file.display().to_string(), &bytes, format, &options)?.mesh)
 }
 
 /// Diameter of the ball about the box's centre that holds the mesh, m.

@@ -5,6 +5,7 @@ mod picture;
 mod vps;
 
 use super::clustering::Clustering;
+use super::division::Division;
 use crate::geometry::field::build::{self, FieldParams, Resolution, Silent};
 use crate::geometry::import::{Format, ImportOptions, ImportReport, Unit, import};
 use crate::geometry::{TriMesh, Vec3};
@@ -49,6 +50,9 @@ pub struct Args {
     /// Fill it with so many inner spheres and say what that gives and costs
     #[arg(long, value_name = "SPHERES", value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
     pub ist: Option<u32>,
+    /// How the nodes over the spheres of --ist are divided
+    #[arg(long, value_enum, default_value_t, requires = "ist")]
+    pub split: Division,
     /// Sample it for Voxmap-PointShell and measure shell and field against the mesh
     #[arg(long, conflicts_with = "ist")]
     pub vps: bool,
@@ -158,7 +162,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         workspace_m,
         workspace_fraction: (size / workspace_m).into(),
         field: (args.cells > 0).then(|| estimate(&imported.mesh, args.cells)).transpose()?,
-        ist: args.ist.map(|n| ist::pack(&imported.mesh, n, args.png.as_deref())).transpose()?,
+        ist: args
+            .ist
+            .map(|n| ist::pack(&imported.mesh, &args.split.spheres(n), args.png.as_deref()))
+            .transpose()?,
         vps: args
             .vps
             .then(|| {

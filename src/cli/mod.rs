@@ -8,6 +8,7 @@ pub mod clustering;
 pub mod ctl;
 pub mod demo;
 pub mod devices;
+pub mod division;
 pub mod doctor;
 pub mod evaluate;
 pub mod exit;

@@ -4,11 +4,12 @@
 //! smallest distance of the surfaces, `v` volume of the intersection, `gp` and `gr` its derivatives with respect to
 //! translation and to rotation about the moving body's origin.
 
-use crate::geometry::{Pose, Vec3};
+use crate::geometry::import::{Format, ImportOptions, import};
+use crate::geometry::{Pose, TriMesh, Vec3};
 use anyhow::{Context, Result, bail, ensure};
 use nalgebra::{Quaternion, Translation3, UnitQuaternion};
 use serde::Deserialize;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 /// Largest path file accepted, bytes.
 const MAX_BYTES: u64 = 1 << 30;
@@ -34,6 +35,25 @@ impl Body {
     /// The file name without what stands before a colon.
     pub fn file(&self) -> &str {
         self.model.rsplit(':').next().unwrap_or(&self.model)
+    }
+
+    /// Finds the model in one of these folders and imports it, in metres after its `scale`.
+    ///
+    /// # Errors
+    /// A message naming the model and where it was looked for, or the file and what is wrong with it.
+    pub fn load(&self, dirs: &[PathBuf]) -> Result<TriMesh> {
+        let name = self.file();
+        if !Path::new(name).components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir)) {
+            bail!("model '{name}' must lie inside one of the --models folders: no '..' and no absolute path");
+        }
+        let Some(file) = dirs.iter().map(|d| d.join(name)).find(|f| f.is_file()) else {
+            let looked: Vec<String> = dirs.iter().map(|d| d.display().to_string()).collect();
+            bail!("model '{name}' is in none of: {}; name its folder with --models", looked.join(", "));
+        };
+        let format = Format::of_file(name)?;
+        let bytes = std::fs::read(&file).with_context(|| format!("{}: cannot be read", file.display()))?;
+        let options = ImportOptions::in_unit(self.scale);
+        Ok(import(&file.display().to_string(), &bytes, format, &options)?.mesh)
     }
 }
 

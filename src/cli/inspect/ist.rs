@@ -57,10 +57,10 @@ impl std::fmt::Display for Spheres {
 }
 
 /// Packs the mesh and draws it.
-pub(super) fn pack(mesh: &TriMesh, spheres: u32, png: Option<&Path>) -> anyhow::Result<Spheres> {
+pub(super) fn pack(mesh: &TriMesh, params: &IstParams, png: Option<&Path>) -> anyhow::Result<Spheres> {
     let started = Instant::now();
     let bar = Bar::new("spheres");
-    let built = SphereTree::build_with_packing(mesh, &IstParams::spheres(spheres), &bar);
+    let built = SphereTree::build_with_packing(mesh, params, &bar);
     bar.finish();
     let (tree, packing) = built.context("the mesh was not filled")?;
     let build_s = started.elapsed().as_secs_f64();

@@ -19,3 +19,4 @@ pub mod tree;
 pub use model::{IstError, IstParams, Solid, SphereTree, cell_for};
 pub(crate) use query::query;
 pub(crate) use stored::VERSION;
+pub use tree::Split;
