@@ -95,8 +95,8 @@ pub fn reach(client: &mut Client, what: &str, wanted: &str) {
     }
 }
 
-/// Somebody armed, and a constant push of 1 N, until it is where it shall be.
-pub fn push(mut arrived: impl FnMut() -> bool) -> Child {
+/// Somebody armed, and a constant push of 1 N, until it is where it shall be. `None`: the device was lost first.
+pub fn push(mut arrived: impl FnMut() -> bool) -> Option<Child> {
     let mut c = client("unit");
     for _ in 0..5 {
         let mut owner = Command::new("hapticd")
@@ -115,12 +115,15 @@ pub fn push(mut arrived: impl FnMut() -> bool) -> Child {
                 asked = true;
             }
             if asked && arrived() {
-                return owner;
+                return Some(owner);
             }
             std::thread::sleep(Duration::from_millis(50));
         }
         let _ = owner.kill();
         let _ = owner.wait();
+        if ["fault", "uncalibrated", "booting", "absent"].contains(&&*state(&mut c)) {
+            return None;
+        }
     }
     panic!("it never pushed: {}", c.call("status", json!({})).expect("status"));
 }
@@ -128,7 +131,7 @@ pub fn push(mut arrived: impl FnMut() -> bool) -> Child {
 /// As [`push`], until it is at the motors of the simulated device.
 fn pushing() -> (Child, Probe) {
     let probe = Probe::open(Path::new(PROBE)).expect("a page");
-    let owner = push(|| probe.read().wrench.force.norm() > 0.9);
+    let owner = push(|| probe.read().wrench.force.norm() > 0.9).expect("the device is simulated");
     (owner, probe)
 }
 

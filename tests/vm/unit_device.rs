@@ -55,14 +55,23 @@ fn plug(gadget: &Wooden) -> uhid::Plug {
     uhid::Plug::new(&uhid::WOODENHAPTICS, gadget.clone()).expect("uhid")
 }
 
-/// In its calibration pose; somebody arms; it pushes.
+/// In its calibration pose; somebody arms; it pushes. Where the guest is so slow that the driver takes the device for mute, from the start.
 fn at_work(c: &mut Client, gadget: &Wooden) -> Child {
-    reach(c, "the device is open", "uncalibrated");
-    assert_eq!(currents(gadget), [0; 3], "force before it is calibrated");
-    c.call("calibrate", json!({})).expect("calibrates");
-    reach(c, "calibrated", "idle");
-    assert_eq!(currents(gadget), [0; 3], "force before it is armed");
-    push(|| currents(gadget) != [0; 3])
+    for _ in 0..8 {
+        reach(c, "the device is open", "uncalibrated");
+        assert_eq!(currents(gadget), [0; 3], "force before it is calibrated");
+        c.call("calibrate", json!({})).expect("calibrates");
+        reach(c, "calibrated", "idle");
+        assert_eq!(currents(gadget), [0; 3], "force before it is armed");
+        if let Some(owner) = push(|| currents(gadget) != [0; 3]) {
+            return owner;
+        }
+        println!("| systemd unit, hidraw | lost before it pushed, tried again | {} |", warnings(c));
+        if state(c) == "fault" {
+            c.call("clear_fault", json!({})).expect("clears");
+        }
+    }
+    panic!("lost each time: {}", c.call("status", json!({})).expect("status"));
 }
 
 fn end(mut owner: Child) {
@@ -144,7 +153,11 @@ pub fn unit_with_a_device() {
     println!(
         "| systemd unit, hidraw | killed while it pushes | zero at the motors after {} ms, by {} |",
         (zero_ns.saturating_sub(killed_ns)) / 1_000_000,
-        if packets.contains(&zero_ns) { "hapticd zero" } else { "the device's watchdog" }
+        match packets.contains(&zero_ns) {
+            true if zero_ns <= killed_ns => "the driver, whose command was late",
+            true => "hapticd zero, or what the driver had sent",
+            false => "the device's watchdog",
+        }
     );
     end(owner);
     let mut c = client("unit");
@@ -154,10 +167,11 @@ pub fn unit_with_a_device() {
     let owner = at_work(&mut c, &gadget);
     let stopped_ns = now_ns();
     succeeds(&["systemctl", "stop", "hapticd"]);
-    // Of the two packets of zero that it waits for the slow guest may not take the second one in the driver's 20 ms; then it says so (docs/safety.md).
-    let (result, status) = (shown("Result"), shown("ExecMainStatus"));
+    // The daemon's own end: exited (CLD_EXITED, 1), and not killed. With 4 where of the two packets of zero that it waits for the slow guest did not take the second
+    // one in the driver's 20 ms (docs/safety.md). `hapticd zero` after it may be too slow for its 5 s, which makes the unit's result a timeout.
+    let (how, status) = (shown("ExecMainCode"), shown("ExecMainStatus"));
     let journal = || succeeds(&["journalctl", "-u", "hapticd", "-n", "40", "--no-pager"]);
-    assert!(result == "success" || status == "4", "{result} {status}\n{}", journal());
+    assert!(how == "1" && ["0", "4"].contains(&&*status), "{how} {status}\n{}", journal());
     let told = ends_with_zero(&notes(&gadget), stopped_ns).unwrap_or_else(|e| panic!("stopped: {e}"));
     println!("| systemd unit, hidraw | stopped while it pushes | {told} | ends with code {status} |");
     end(owner);
