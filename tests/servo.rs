@@ -37,6 +37,10 @@ mod grip;
 mod heap;
 #[path = "servo/isolation.rs"]
 mod isolation;
+#[path = "servo/lapse.rs"]
+mod lapse;
+#[path = "servo/lapses.rs"]
+mod lapses;
 #[path = "servo/lifecycle.rs"]
 mod lifecycle;
 #[path = "servo/lists.rs"]

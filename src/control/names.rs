@@ -36,6 +36,7 @@ pub fn zero(z: ZeroReason) -> &'static str {
         ZeroReason::Shutdown => "shutdown",
         ZeroReason::NoForce => "no_force",
         ZeroReason::DeadMan => "dead_man",
+        ZeroReason::AfterLapse => "after_lapse",
     }
 }
 
@@ -59,7 +60,7 @@ pub fn fault(f: Fault) -> &'static str {
 }
 
 /// Flag bits and their names, ascending.
-pub const FLAGS: [(u32, &str); 12] = [
+pub const FLAGS: [(u32, &str); 13] = [
     (rec::FLAG_INCOMPLETE, "incomplete"),
     (rec::FLAG_DEADLINE, "deadline"),
     (rec::FLAG_SATURATED, "saturated"),
@@ -72,6 +73,7 @@ pub const FLAGS: [(u32, &str); 12] = [
     (rec::FLAG_RETURN_FULL, "return_full"),
     (rec::FLAG_HELD_SAMPLE, "held_sample"),
     (rec::FLAG_ENERGY_BOUND, "energy_bound"),
+    (rec::FLAG_AFTER_LAPSE, "after_lapse"),
 ];
 
 /// The datagram form. `lost` counts records that the telemetry ring dropped so far.

@@ -83,6 +83,8 @@ pub struct Held {
     pub tau: f64,
     /// Most that the springs of one object are stiff together, N/m; may be infinite.
     pub most: f64,
+    /// The part of what presses that is felt, 0..=1: no more than that holds. The damping across the surface is that of the whole.
+    pub part: f64,
     /// The contact was cut short by the clock: patches that are not seen may be there.
     pub late: bool,
 }
@@ -114,7 +116,7 @@ impl Grip {
         let step = self.before.map_or_else(Pose::identity, |before| relative * before.inverse());
         self.before = Some(relative);
         let whole: f64 = patches.iter().map(|p| p.stiffness).sum();
-        let part = if whole > held.most { held.most / whole } else { 1.0 };
+        let part = held.part.min(if whole > held.most { held.most / whole } else { 1.0 });
         let none = Matrix6::zeros();
         let mut rubbed = Rubbed { wrench: Wrench::ZERO, stiffness: none, sliding: none };
         let mut any = false;
@@ -139,7 +141,7 @@ impl Grip {
                 continue;
             }
             hold.carry(q, patch, &step);
-            let (pull, twist) = hold.pull(q, patch, &moving, held.tau);
+            let (pull, twist) = hold.pull(q, patch, &moving, held);
             rubbed.wrench.force += pull;
             rubbed.wrench.torque += patch.centre.cross(&pull) + patch.normal * twist;
             let stiffness = hold.matrix(patch);
@@ -186,7 +188,8 @@ impl Hold {
     }
 
     /// Lets go of what is not held any more; the pull on the tool (scene axes) and the twist about the normal.
-    fn pull(&mut self, q: &Query<'_>, patch: &Patch, moving: &Twist, tau: f64) -> (Vec3, f64) {
+    fn pull(&mut self, q: &Query<'_>, patch: &Patch, moving: &Twist, held: &Held) -> (Vec3, f64) {
+        let (tau, press) = (held.tau, held.part * patch.press);
         let material = &q.material.friction;
         let arm = patch.arm.max(POINT);
         let velocity = moving.at(&patch.centre);
@@ -194,10 +197,10 @@ impl Hold {
         let (along, turn) = (velocity - patch.normal * out, moving.angular.dot(&patch.normal));
         let load = (self.stretch.norm() * self.stiffness).hypot(self.twist * self.turning / arm);
         let speed = along.norm().hypot(turn * arm);
-        let mu = friction::slip(material, self.slides, load, patch.press, speed);
+        let mu = friction::slip(material, self.slides, load, press, speed);
         self.slides = mu.is_some();
         if let Some(mu) = mu {
-            let left = mu * patch.press / load;
+            let left = mu * press / load;
             self.stretch *= left;
             self.twist *= left;
         }
@@ -208,7 +211,7 @@ impl Hold {
             twist -= turn * (tau * self.turning);
         }
         // What is damped away of the press on the way out holds nothing either.
-        let press = (patch.press - tau * patch.stiffness * out.max(0.0)).max(0.0);
+        let press = (press - tau * patch.stiffness * out.max(0.0)).max(0.0);
         let most = mu.unwrap_or(material.statics) * press;
         let load = pull.norm().hypot(twist / arm);
         if load > most {

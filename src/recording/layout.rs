@@ -121,7 +121,7 @@ macro_rules! wire_enum {
 }
 wire_enum!(ServoState, "STATE": Absent, Booting, Uncalibrated, Idle, Armed, Rendering, Fault);
 wire_enum!(ZeroReason, "ZERO": None, NoDevice, NotReady, NotArmed, ArmingGate, Disarmed, LeaseLost, MotionStopped,
-    StaleSample, Fault, NoContact, NoScene, Clutch, Shutdown, NoForce, DeadMan);
+    StaleSample, Fault, NoContact, NoScene, Clutch, Shutdown, NoForce, DeadMan, AfterLapse);
 wire_enum!(Fault, "FAULT": None, NonFiniteSample, NonFiniteForce, PoseJump, Velocity, Workspace, Stale, DeviceGone,
     WriteFailed, Overrun, Suspended, ControlDead, Panic);
 
@@ -137,7 +137,7 @@ fn upper_snake(camel: &str) -> String {
 }
 
 /// The bits of `flags` by name.
-pub const FLAGS: [(&str, u32); 12] = [
+pub const FLAGS: [(&str, u32); 13] = [
     ("INCOMPLETE", record::FLAG_INCOMPLETE),
     ("DEADLINE", record::FLAG_DEADLINE),
     ("SATURATED", record::FLAG_SATURATED),
@@ -150,6 +150,7 @@ pub const FLAGS: [(&str, u32); 12] = [
     ("RETURN_FULL", record::FLAG_RETURN_FULL),
     ("HELD_SAMPLE", record::FLAG_HELD_SAMPLE),
     ("ENERGY_BOUND", record::FLAG_ENERGY_BOUND),
+    ("AFTER_LAPSE", record::FLAG_AFTER_LAPSE),
 ];
 
 macro_rules! layout {

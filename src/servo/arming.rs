@@ -15,6 +15,7 @@
 
 use super::config::ServoConfig;
 use super::handle::Refusal;
+use super::lapse::{Gain, Lapse, Phase};
 use super::record::{Fault, ServoState, ZeroReason};
 use super::state::{Event, live, next, owned};
 use crate::device::Lifecycle;
@@ -70,6 +71,12 @@ pub struct Arming {
     left: ZeroReason,
     /// While the force is taken away and the wanted wrench means nothing any more: what it fades from.
     frozen: Option<Wrench>,
+    phase: Phase,
+    /// The gain before a lapse, until it is back; else 0.
+    reached: f64,
+    /// Time since the last lapse began, s; and whether its force may come back as fast as it went.
+    since: f64,
+    quick: bool,
     disarms: u64,
     /// Limits that a client lowered.
     pub lowered: Lowered,
@@ -90,6 +97,10 @@ impl Arming {
             leaving: None,
             left: ZeroReason::NotArmed,
             frozen: None,
+            phase: Phase::Off,
+            reached: 0.0,
+            since: f64::INFINITY,
+            quick: false,
             disarms,
             lowered: Lowered::default(),
             rt_ok: true,
@@ -147,6 +158,7 @@ impl Arming {
             self.ramp.drop_to_zero();
             self.gate.reset();
             self.frozen = None;
+            self.reached = 0.0;
         }
         if self.state == ServoState::Fault && self.fault == Fault::None {
             self.fault = Fault::DeviceGone;
@@ -273,9 +285,55 @@ impl Arming {
         }
     }
 
+    /// Before a tick's contacts: `fresh` tells whether where the hand is is known, and `follows` that the tool goes with it.
+    pub fn look(&mut self, fresh: bool, follows: bool, config: &ServoConfig) {
+        let away = self.phase == Phase::Away;
+        self.phase = match (live(self.state), fresh && follows) {
+            (false, _) => Phase::Off,
+            (true, false) => Phase::Away,
+            (true, true) if away => Phase::Back,
+            (true, true) => Phase::Known,
+        };
+        if self.phase == Phase::Away && !away {
+            // Samples that come too seldom for long let the force fade out.
+            self.quick = self.since > config.ramp_up;
+            self.since = 0.0;
+        }
+        // The clutch may be held for as long as one likes: nobody expects the force in the next moment.
+        self.quick &= follows || self.phase != Phase::Away;
+    }
+
+    /// Where this tick stands in a lapse; see [`Lapse::new`].
+    pub fn lapse(&self, dt: f64, more: f64, farther: f64, config: &ServoConfig) -> Lapse {
+        let mut coming = self.ramp;
+        coming.rise(dt, self.rise_over(config));
+        Lapse::new(self.phase, Gain { comes: coming.gain(), ..self.ramped() }, dt, more, farther)
+    }
+
+    fn ramped(&self) -> Gain {
+        let (was, reached) = (self.gain(), self.reached);
+        Gain { was, comes: was, reached, quick: self.comes_back() }
+    }
+
+    /// The ramp is on its way back to where it was before a lapse, as fast as it went.
+    fn comes_back(&self) -> bool {
+        self.quick && self.ramp.gain() < self.reached
+    }
+
+    /// Time of the ramp up, s.
+    fn rise_over(&self, config: &ServoConfig) -> f64 {
+        if self.comes_back() { config.ramp_down } else { config.ramp_up }
+    }
+
+    /// The tick in which the hand is seen again after a lapse that took the force.
+    pub fn back(&self) -> bool {
+        self.phase == Phase::Back && self.ramped().lost() > 0.0
+    }
+
     /// One tick of gate and ramp. Returns the gain for this tick's command.
     pub fn step(&mut self, s: &Situation, config: &ServoConfig) -> f64 {
         let small = s.small && s.scene && s.fresh && !s.clutched && s.held;
+        self.since += s.dt;
         let passes = self.state == ServoState::Armed && self.gate.pass(small, config.gate_ticks);
         match self.state {
             ServoState::Armed if self.leaving.is_some() => self.go(Event::Released),
@@ -286,9 +344,13 @@ impl Arming {
                     self.leaving = Some(ZeroReason::DeadMan);
                 }
                 if self.leaving.is_some() || !s.fresh || s.clutched || !s.scene {
+                    self.reached = self.reached.max(self.ramp.gain());
                     self.ramp.fall(s.dt, config.ramp_down);
                 } else {
-                    self.ramp.rise(s.dt, config.ramp_up);
+                    self.ramp.rise(s.dt, self.rise_over(config));
+                    if self.ramp.gain() >= self.reached {
+                        self.reached = 0.0;
+                    }
                 }
                 match self.leaving {
                     Some(ZeroReason::ArmingGate | ZeroReason::DeadMan) if self.ramp.gain() == 0.0 => {

@@ -140,6 +140,11 @@ impl Coupled {
 
     /// The view is moved by this motion of the scene: the virtual tool goes with the device, its spring as it is.
     pub(super) fn carry(&mut self, by: &Pose) {
+        self.shift(by);
+        self.target.pose = by * self.target.pose;
+    }
+
+    fn shift(&mut self, by: &Pose) {
         let Twist { linear, angular } = self.tool.twist;
         let twist = Twist { linear: by.rotation * linear, angular: by.rotation * angular };
         self.tool = VirtualTool { pose: by * self.tool.pose, twist };
@@ -147,19 +152,23 @@ impl Coupled {
     }
 
     /// The tool that touches, for the device's at `target`; `offset` is the tool's frame in the device's tool point's, `held`
-    /// tells whether somebody holds the force.
-    pub(super) fn tool(&mut self, target: &ToolState, offset: &Pose, held: bool) -> ToolState {
+    /// tells whether somebody holds the force, `back` that where the hand is was not known before: the virtual tool has gone with it.
+    pub(super) fn tool(&mut self, target: &ToolState, offset: &Pose, held: bool, back: bool) -> ToolState {
         self.lever = target.lever;
         if !self.virtual_tool() {
             return *target;
         }
         let point = Twist { linear: target.twist.at(&-target.lever), angular: target.twist.angular };
-        self.target = VirtualTool { pose: target.pose * offset.inverse(), twist: point };
+        let now = VirtualTool { pose: target.pose * offset.inverse(), twist: point };
+        let before = std::mem::replace(&mut self.target, now);
         self.offset = *offset;
         if std::mem::take(&mut self.restart) || !held {
             self.tool.follow(&self.target.pose, &self.target.twist);
             (self.fade, self.felt) = (Fade::OVER, Wrench::ZERO);
             return *target;
+        }
+        if back {
+            self.shift(&(now.pose * before.pose.inverse()));
         }
         let pose = self.tool.pose * offset;
         let lever = pose.translation.vector - self.tool.pose.translation.vector;

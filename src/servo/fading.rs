@@ -18,6 +18,8 @@ use super::query::World;
 use crate::contact::Contact;
 use crate::geometry::{Twist, Vec3, Wrench};
 use crate::haptics::coupling;
+use crate::haptics::friction::Cone;
+use nalgebra::Matrix6;
 
 /// A softened or hardened object keeps its force at first; beyond this ratio it does not.
 pub(super) const MAX_GAIN: f64 = 8.0;
@@ -33,6 +35,27 @@ fn dot(a: &Wrench, b: &Wrench, length: f64) -> f64 {
 /// Size of a wrench, N, torques measured at `length`.
 pub(super) fn size(wrench: &Wrench, length: f64) -> f64 {
     dot(wrench, wrench, length).sqrt()
+}
+
+/// How fast [`size`] grows where the tool moves against `wrench`, N/m: its stiffness along that.
+pub(super) fn along(stiffness: &Matrix6<f64>, wrench: &Wrench, length: f64) -> f64 {
+    let all = size(wrench, length);
+    if !(all > 0.0) {
+        return 0.0;
+    }
+    let push = wrench.scaled(1.0 / all);
+    let way = Twist { linear: push.force, angular: push.torque / length.max(1e-3).powi(2) };
+    dot(&coupling::times(stiffness, &way), &push, length)
+}
+
+/// What a contact presses with, N, and how fast that grows, N/m: across the surface where that is known, else its [`size`] and [`along`] it.
+pub(super) fn pressed(contact: &Contact, cone: Option<&Cone>, length: f64) -> (f64, f64) {
+    let Some(Cone { normal, .. }) = cone else {
+        return (size(&contact.wrench, length), along(&contact.stiffness, &contact.wrench, length));
+    };
+    let way = Twist { linear: *normal, angular: Vec3::zeros() };
+    let grows = coupling::times(&contact.stiffness, &way);
+    (contact.wrench.force.dot(normal).max(0.0), grows.force.dot(normal))
 }
 
 /// A wrench about the tool's origin, about the device's tool point.
@@ -100,6 +123,18 @@ mod tests {
 
     fn force(x: f64, y: f64) -> Wrench {
         Wrench { force: Vec3::new(x, y, 0.0), torque: Vec3::zeros() }
+    }
+
+    /// A wall's normal spring, with and without a lever: closed forms.
+    #[test]
+    fn the_stiffness_along_a_wrench_is_that_of_its_spring() {
+        let wall = Matrix6::from_diagonal(&[1000.0, 0.0, 0.0, 0.0, 0.0, 0.0].into());
+        assert!((along(&wall, &force(-3.0, 0.0), 0.05) - 1000.0).abs() < 1e-9);
+        assert_eq!(along(&wall, &force(0.0, 3.0), 0.05), 0.0);
+        assert_eq!(along(&wall, &Wrench::ZERO, 0.05), 0.0);
+        let hinge = Matrix6::from_diagonal(&[0.0, 0.0, 0.0, 0.0, 0.0, 2.0].into());
+        let torque = Wrench { force: Vec3::zeros(), torque: Vec3::new(0.0, 0.0, 0.1) };
+        assert!((along(&hinge, &torque, 0.05) - 2.0 / 0.05f64.powi(2)).abs() < 1e-9, "at the tool's radius");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod fading;
 mod flags;
 pub mod handle;
 pub mod heap;
+pub mod lapse;
 pub mod mapping;
 pub mod motion;
 pub mod query;

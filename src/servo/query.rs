@@ -18,7 +18,8 @@
     )
 )]
 
-use super::fading::{Before, MAX_GAIN, about, begin, fade, size};
+use super::fading::{Before, MAX_GAIN, about, begin, fade, pressed, size};
+use super::lapse::{Back, Lapse, Pressed};
 use super::mapping::ToolState;
 use super::motion::{Motions, Played, Stream};
 use super::slots::{MEMORIES, Memory, Slot};
@@ -77,6 +78,8 @@ pub struct World<'a> {
     pub keep: bool,
     /// How near an object brakes the tool, m; 0: none does.
     pub braking: f64,
+    /// Where the tick stands in a lapse.
+    pub lapse: Lapse,
 }
 
 /// What the tool feels.
@@ -116,6 +119,8 @@ pub struct Touch {
     pub deadline_hit: bool,
     /// The stream of an object that is felt stopped.
     pub stopped: bool,
+    /// After a lapse something of what is touched is held back.
+    pub after_lapse: bool,
     /// How far a ball is behind what it cannot go through, m.
     pub behind: f64,
     /// What effects do beside the contacts.
@@ -144,6 +149,7 @@ impl Touch {
         complete: true,
         deadline_hit: false,
         stopped: false,
+        after_lapse: false,
         behind: 0.0,
         effects: Push::NONE,
         near: None,
@@ -177,6 +183,9 @@ pub struct Queries {
     motions: Motions,
     /// [`Touch::behind`] of the last tick.
     behind: f64,
+    /// Objects of which something was held back in the last tick, or that were touched if there were none; and those of this tick.
+    shares: u16,
+    held: u16,
 }
 
 impl Default for Queries {
@@ -192,6 +201,8 @@ impl Default for Queries {
             played: vec![None; MAX_MOVING].into(),
             motions: Motions::default(),
             behind: 0.0,
+            shares: 0,
+            held: 0,
         }
     }
 }
@@ -211,6 +222,8 @@ impl Queries {
             }
         }
         self.behind = sum.behind;
+        let held = std::mem::take(&mut self.held);
+        self.shares = if held > 0 { held } else { sum.touched };
         sum
     }
 
@@ -350,7 +363,20 @@ impl Queries {
             linear: world.tool.twist.linear - motion.linear,
             angular: world.tool.twist.angular - motion.angular,
         };
-        let damping = coupling::damping(world.tau, &c.stiffness, &relative, &c.wrench);
+        let radius = world.snapshot.tool.bound_radius;
+        // Another object's is none; an edited one is held back as it was.
+        if !(slot.id == object.id && recent) {
+            slot.lapse = Back::default();
+        }
+        let (all, along) = pressed(&c, cone.as_ref(), radius);
+        let settled = c.complete && !memory.proxy.lags();
+        let all = Pressed { all, stiffness: along, material: stiffness, anew: anew || !same, settled };
+        let part = slot.lapse.part(&all, &world.lapse.shared(self.shares));
+        self.held = self.held.saturating_add(slot.lapse.holds().into());
+        c.wrench = c.wrench.scaled(part);
+        // Where nothing of it is felt nothing is damped: on the way out that would hold the hand back.
+        let tau = if part > 0.0 { world.tau } else { 0.0 };
+        let damping = coupling::damping(tau, &c.stiffness, &relative, &c.wrench);
         let mut whole = c.wrench + damping;
         if let Some(cone) = cone {
             whole.force = cone.cut(&whole.force);
@@ -359,6 +385,7 @@ impl Queries {
             tool: world.snapshot.tool.incarnation,
             tau: world.tau,
             most: world.grip,
+            part,
             late: c.deadline_hit,
         };
         let rubbed = match world.keep {
@@ -370,7 +397,6 @@ impl Queries {
             whole += rubbed.wrench;
         }
         let before = if recent { slot.gain } else { 1.0 };
-        let radius = world.snapshot.tool.bound_radius;
         if anew && c.felt() {
             let felt = if recent { slot.felt } else { Wrench::ZERO };
             let there = if same && recent { slot.stiffness / stiffness } else { 0.0 };
@@ -407,6 +433,7 @@ impl Queries {
         sum.work = sum.work.saturating_add(c.work);
         sum.complete &= c.complete;
         sum.deadline_hit |= c.deadline_hit;
+        sum.after_lapse |= slot.lapse.holds();
         if c.felt() {
             let stiffness = c.stiffness * gain;
             sum.stiffness += stiffness;

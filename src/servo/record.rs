@@ -58,6 +58,8 @@ pub enum ZeroReason {
     NoForce,
     /// The dead-man button is not held; ramping down or zero.
     DeadMan,
+    /// After a lapse nothing is felt of what the hand has sunk into meanwhile: it is held where it is, and led out.
+    AfterLapse,
 }
 
 /// Latched faults.
@@ -114,7 +116,7 @@ impl ServoState {
 
 impl ZeroReason {
     /// All of them, in the order of their codes.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::None,
         Self::NoDevice,
         Self::NotReady,
@@ -131,6 +133,7 @@ impl ZeroReason {
         Self::Shutdown,
         Self::NoForce,
         Self::DeadMan,
+        Self::AfterLapse,
     ];
 
     /// The value with this code (`as u8`); an unknown code reads as `Fault`, the safe side. Real-time safe.
@@ -264,6 +267,8 @@ pub const FLAG_RETURN_FULL: u32 = 512;
 pub const FLAG_HELD_SAMPLE: u32 = 1024;
 /// The energy bound lowered the force.
 pub const FLAG_ENERGY_BOUND: u32 = 2048;
+/// After a lapse the hand is held where it has sunk in, and led out.
+pub const FLAG_AFTER_LAPSE: u32 = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,7 @@ use super::tick::Servo;
 use crate::device::Device;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
@@ -250,4 +251,12 @@ fn run(servo: &mut Loop<RealClock>) -> Ended {
     }
     servo.servo.ended(if ended == Ended::Stopped { 1 } else { 2 });
     ended
+}
+
+impl Servo {
+    /// Marks the thread's end for the counters: 1 stopped, 2 panicked.
+    fn ended(&self, how: u32) {
+        self.end.counters.ended.store(how, Release);
+        self.end.counters.owner.store(0, Relaxed);
+    }
 }

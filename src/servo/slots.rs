@@ -13,6 +13,7 @@
     )
 )]
 
+use super::lapse::Back;
 use crate::contact::{Friction, QueryState};
 use crate::geometry::{Pose, Wrench};
 use crate::haptics::grip::Grip;
@@ -44,6 +45,8 @@ pub(super) struct Slot {
     pub(super) most: f64,
     /// Friction felt in that tick.
     pub(super) friction: Friction,
+    /// What is held back of it after a lapse.
+    pub(super) lapse: Back,
 }
 
 impl Slot {
@@ -64,6 +67,7 @@ impl Slot {
             stiffness: 0.0,
             most: f64::INFINITY,
             friction: Friction::NONE,
+            lapse: Back::default(),
         }
     }
 }

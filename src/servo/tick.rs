@@ -74,6 +74,8 @@ pub struct Servo {
 const SAMPLES: f64 = 2.0;
 /// Part of the caps that contacts always leave to effects.
 const LEAST_LEFT: f64 = 0.1;
+/// Smallest factor of the stiffness cap in whose terms forces at the hand are put at the contact.
+const LEAST_FACTOR: f64 = 0.1;
 
 /// What the tick made of contact and guard.
 struct Command {
@@ -155,6 +157,8 @@ impl Servo {
         let adopted = self.adopt(device.lifecycle(), now, fault);
         // 2. and 3. Read the device and check the sample.
         let sensed = self.sense(device, now);
+        let follows = !self.mapping.clutched() && self.tool.is_some();
+        self.arming.look(sensed.fresh, follows, &self.end.config);
         self.tell_view(device, &sensed, now);
         self.move_view(&sensed, &adopted, now, dt);
         // 4. Device space to scene space.
@@ -211,7 +215,7 @@ impl Servo {
     fn tool_state(&mut self, sensed: &Sensed) -> ToolState {
         let offset = self.tool.map_or_else(Pose::identity, |(_, offset)| offset);
         let target = self.mapping.tool(&sensed.pose, &sensed.twist, &offset);
-        self.coupled.tool(&target, &offset, self.arming.owned())
+        self.coupled.tool(&target, &offset, self.arming.owned(), self.arming.back())
     }
 
     fn touch(&mut self, tool: &ToolState, clock: &dyn Clock, now: u64, dt: f64, adopted: &Adopted) -> Touch {
@@ -224,8 +228,9 @@ impl Servo {
         let deadline = config.deadline_ns.filter(|_| clock.is_real());
         let deadline = deadline.map(|ns| Until { clock, at: now.saturating_add(ns) });
         let keep = self.arming.gain() > 0.0;
-        let fastest = self.coupled.fastest() * self.mapping.scale();
-        let braking = self.coupled.braking(self.mapping.scale());
+        let scale = self.mapping.scale();
+        let fastest = self.coupled.fastest() * scale;
+        let braking = self.coupled.braking(scale);
         let mut touch = self.queries.touch(&World {
             snapshot,
             frame: self.end.motions.current(),
@@ -246,10 +251,10 @@ impl Servo {
             release: config.ramp_down,
             keep,
             braking: braking.range,
+            lapse: self.arming.lapse(dt, scale / self.factor.max(LEAST_FACTOR), scale, config),
         });
         if keep {
-            let (fade, scale) = (config.fade, self.mapping.scale());
-            let pace = Pace { dt, fade, release: config.ramp_down, tau, scale };
+            let pace = Pace { dt, fade: config.fade, release: config.ramp_down, tau, scale };
             let (x, v) = (&tool.pose.translation.vector, &tool.twist.linear);
             let mut push = self.effects.step(&snapshot.effects, x, v, &pace);
             touch.placed |= push.holds();
@@ -348,6 +353,7 @@ impl Servo {
         let none = !force || wrench == Wrench::ZERO;
         let pushed = touch.acts() || (self.coupled.virtual_tool() && force);
         let zero = match self.arming.zero(&situation, pushed, touch.stopped && none) {
+            ZeroReason::None | ZeroReason::NoContact if none && touch.after_lapse => ZeroReason::AfterLapse,
             ZeroReason::None if none => ZeroReason::NoForce,
             zero => zero,
         };
@@ -433,6 +439,7 @@ impl Servo {
             | flag(touch.deadline_hit, FLAG_DEADLINE)
             | flag(accepted.saturated, FLAG_MOTOR_SATURATED)
             | flag(touch.acts() && command.rendered.factor < 1.0, FLAG_STIFFNESS_CAPPED)
+            | flag(touch.after_lapse, FLAG_AFTER_LAPSE)
             | flag(touching && !self.touching, FLAG_CONTACT_BEGIN)
             | flag(!touching && self.touching, FLAG_CONTACT_END);
         self.touching = touching;
@@ -486,12 +493,4 @@ impl Servo {
 #[inline]
 fn flag(on: bool, bit: u32) -> u32 {
     if on { bit } else { 0 }
-}
-
-impl Servo {
-    /// Marks the thread's end for the counters: 1 stopped, 2 panicked.
-    pub(super) fn ended(&self, how: u32) {
-        self.end.counters.ended.store(how, std::sync::atomic::Ordering::Release);
-        self.end.counters.owner.store(0, Relaxed);
-    }
 }

@@ -9,6 +9,7 @@ use hapticd::contact::{Deadline, ObjectShape};
 use hapticd::geometry::{Pose, TriMesh, Twist, Vec3, shapes};
 use hapticd::scene::snapshot::{Snapshot, SnapshotObject};
 use hapticd::servo::handle::ServoConfig;
+use hapticd::servo::lapse::Lapse;
 use hapticd::servo::mapping::ToolState;
 use hapticd::servo::query::{Queries, Touch, World};
 use hapticd::servo::record::{FLAG_INCOMPLETE, TickRecord};
@@ -191,6 +192,7 @@ impl Asked {
             way: 2e-3,
             keep: true,
             braking: 3e-3,
+            lapse: Lapse::none(),
         });
         self.last
     }

@@ -26,7 +26,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 /// What the hand presses with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Presses {
+pub enum Presses {
     Ball,
     /// A cube of 2 cm, its lower face flat on the floor.
     Points,
@@ -35,9 +35,9 @@ enum Presses {
 
 /// A device, a law, a tool.
 #[derive(Clone, Copy, Debug)]
-struct Case(&'static str, Law, Presses);
+pub struct Case(pub &'static str, pub Law, pub Presses);
 
-const CASES: [Case; 7] = [
+pub const CASES: [Case; 7] = [
     Case("ideal-6dof", Law::Direct, Presses::Ball),
     Case("novint-falcon", Law::Direct, Presses::Ball),
     Case("phantom-omni", Law::Direct, Presses::Ball),
@@ -49,7 +49,7 @@ const CASES: [Case; 7] = [
 /// Time of the fault, s.
 const AT: f64 = 3.0;
 /// Of the whole tool on the floor, N/m.
-const STIFFNESS: f64 = 600.0;
+pub const STIFFNESS: f64 = 600.0;
 /// Fastest growth of the force, N/s: pressing takes half of it.
 const SLEW: f64 = 50.0;
 /// Largest force from the fault on, in multiples of what is pressed.
@@ -58,7 +58,7 @@ const ROOM: f64 = 1.1;
 const REACH: f64 = 0.04;
 
 impl Case {
-    fn tool(self) -> Arc<Tool> {
+    pub fn tool(self) -> Arc<Tool> {
         static POINTS: LazyLock<Arc<Tool>> = LazyLock::new(|| cube_tool(800));
         static TREE: LazyLock<Arc<Tool>> = LazyLock::new(|| spheres(400));
         match self.2 {
@@ -74,7 +74,7 @@ impl Case {
     }
 
     /// Of the material: a face has 4 cm^2.
-    fn part(self) -> f64 {
+    pub fn part(self) -> f64 {
         if self.2 == Presses::Ball { 1.0 } else { 0.25 }
     }
 }

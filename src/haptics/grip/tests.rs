@@ -41,7 +41,7 @@ impl Bench {
         let field = Field::from_fn(Point::new(-0.1, -0.1, -0.1), 0.1, [3; 3], |p| -p.z);
         let shape = (ToolShape::Sphere { radius: 0.0 }, ObjectShape::Field(Arc::new(field)));
         let still = Pose::identity();
-        let held = Held { tool: 1, tau: 0.0, most: f64::INFINITY, late: false };
+        let held = Held { tool: 1, tau: 0.0, most: f64::INFINITY, part: 1.0, late: false };
         Self { grip: Grip::default(), friction, tool: still, object: still, shape, held }
     }
 
