@@ -77,6 +77,8 @@ pub struct Arming {
     /// Time since the last lapse began, s; and whether its force may come back as fast as it went.
     since: f64,
     quick: bool,
+    /// Over which time it comes then, s, once that is known.
+    over: Option<f64>,
     disarms: u64,
     /// Limits that a client lowered.
     pub lowered: Lowered,
@@ -101,6 +103,7 @@ impl Arming {
             reached: 0.0,
             since: f64::INFINITY,
             quick: false,
+            over: None,
             disarms,
             lowered: Lowered::default(),
             rt_ok: true,
@@ -298,6 +301,10 @@ impl Arming {
             // Samples that come too seldom for long let the force fade out.
             self.quick = self.since > config.ramp_up;
             self.since = 0.0;
+            self.over = None;
+        }
+        if self.phase == Phase::Back {
+            self.over = Some(self.ramped().comes_over(config.ramp_down, config.ramp_up));
         }
         // The clutch may be held for as long as one likes: nobody expects the force in the next moment.
         self.quick &= follows || self.phase != Phase::Away;
@@ -322,7 +329,7 @@ impl Arming {
 
     /// Time of the ramp up, s.
     fn rise_over(&self, config: &ServoConfig) -> f64 {
-        if self.comes_back() { config.ramp_down } else { config.ramp_up }
+        self.over.filter(|_| self.comes_back()).unwrap_or(config.ramp_up)
     }
 
     /// The tick in which the hand is seen again after a lapse that took the force.

@@ -12,12 +12,11 @@
 //! - F follows what is felt, where that is more, in [`FOLLOW`]: who presses with P is led out after FOLLOW ln(P/EASY), too.
 //!
 //! With the stiffness k the wall's spring so holds (F + EASY)²/2k where it has caught the hand, and held F²/2k. The ramp brings that in as many ticks
-//! as it went, unless another lapse began less than its time before; then, and after the clutch, it takes its time, and the limit is on what comes of
-//! it, limit/gain: else a hand would fall as long as the ramp takes.
+//! as it went, unless another lapse began less than its time before; then, and after the clutch, it takes its time, and the limit is that of a spring
+//! softer by the ramp's gain that holds as much, limit/√gain: else a hand would fall as long as the ramp takes.
 //!
-//! **Short lapses.** What a lapse takes is the part of the gain that was lost. Where half of it is left there is no limit at all: the force comes back
-//! over what is missing, and nothing has been gained in it that a hand would notice (stiffening by a factor of two gives as much as the hand has put
-//! in). With the part r < 1/2 left the limit is (F + EASY)/(1 - 2r). F is then at least what was still felt. A limit that is there stays: short lapses
+//! **Short lapses.** What a lapse takes is the part of the gain that was lost. Where half of it is left there is no limit at all, and the force comes back
+//! as slowly as it comes on after arming: a stiff wall that came back at once would throw out what it let in softer. In between both go together. With the part r < 1/2 left the limit is (F + EASY)/(1 - 2r). F is then at least what was still felt. A limit that is there stays: short lapses
 //! do not lift it, and F does not begin anew.
 //!
 //! Where the spring is softer than it was or than the material is, the limit is less by the root of that, for the same energy: a pointshell or a sphere tree that
@@ -51,6 +50,8 @@ pub const WALK: f64 = 0.02;
 pub const FOLLOW: f64 = 1.0;
 /// With this part of the gain left a lapse is no way in.
 const SHORT: f64 = 0.5;
+/// Who has touched nothing of an object for so many times [`FOLLOW`] is not inside it, also where there never is time for the whole query.
+const CLEAR: f64 = 5.0;
 
 /// What the servo knows of the hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -86,6 +87,14 @@ impl Gain {
     /// How far it is below what makes a lapse a short one; not positive where it is one. Real-time safe.
     pub fn lost(&self) -> f64 {
         SHORT * self.reached - self.was
+    }
+
+    /// Time of the ramp up after it, s: as fast as it went where all the gain was lost, and not faster than else (`up`) in a short one, which has no
+    /// limit. Real-time safe.
+    pub fn comes_over(&self, down: f64, up: f64) -> f64 {
+        let part =
+            if self.reached > 0.0 { (self.lost() / (SHORT * self.reached)).clamp(0.0, 1.0) } else { 0.0 };
+        up + (down - up) * part
     }
 }
 
@@ -144,6 +153,8 @@ pub(super) struct Pressed {
     pub anew: bool,
     /// All is known of it.
     pub settled: bool,
+    /// How much of it was wanted in the last tick: it fades in.
+    pub gain: f64,
 }
 
 /// What is held back of one object. Sizes in N.
@@ -160,6 +171,12 @@ pub(super) struct Back {
     spring: f64,
     /// Most that is felt; infinite where there is no limit.
     most: f64,
+    /// What of that is [`Lapse::easy`], and how much that was: how many objects share it is known a tick later.
+    eased: (f64, f64),
+    /// [`Pressed::gain`] in the last tick.
+    gain: f64,
+    /// For how long nothing of it has pressed, parts of [`FOLLOW`].
+    clear: f64,
 }
 
 impl Default for Back {
@@ -172,6 +189,9 @@ impl Default for Back {
             before: 0.0,
             spring: 0.0,
             most: f64::INFINITY,
+            eased: (0.0, 0.0),
+            gain: 1.0,
+            clear: 0.0,
         }
     }
 }
@@ -184,7 +204,7 @@ impl Back {
 
     /// The part of what presses that is felt.
     pub(super) fn part(&mut self, now: &Pressed, lapse: &Lapse) -> f64 {
-        let was = self.all - self.back;
+        let was = (self.all - self.back) * self.gain;
         let known = lapse.phase == Phase::Known;
         match lapse.phase {
             Phase::Off => *self = Self::default(),
@@ -197,6 +217,12 @@ impl Back {
             }
             // Something is known of it.
             let seen = known && (now.settled || now.all > 0.0);
+            if known {
+                let (part, of) = std::mem::take(&mut self.eased);
+                if lapse.easy < of {
+                    self.most -= part * (1.0 - lapse.easy / of);
+                }
+            }
             if seen {
                 self.most += lapse.firmer;
             }
@@ -209,15 +235,18 @@ impl Back {
         self.back = self.back.min(now.all).max(0.0);
         self.all = now.all;
         if known {
-            self.wanted = (now.all - self.back) * lapse.gain.comes;
+            self.wanted = (now.all - self.back) * lapse.gain.comes * now.gain;
             self.stiffness = now.stiffness;
             self.before += (self.wanted - self.before).max(0.0) * lapse.follow;
             // Within a second it is as firm as any, also where there never is time for the whole query.
-            let firm = now.settled || self.most > self.before + lapse.firmer / lapse.follow;
+            self.clear = if now.all > 0.0 { 0.0 } else { self.clear + lapse.follow };
+            let firm =
+                now.settled || self.most > self.before + lapse.firmer / lapse.follow || self.clear > CLEAR;
             if firm && !self.holds() && lapse.gain.comes >= lapse.gain.reached {
                 self.most = f64::INFINITY;
             }
         }
+        self.gain = now.gain;
         // What is no number is for the guard to see.
         if self.holds() { (now.all - self.back) / now.all } else { 1.0 }
     }
@@ -230,15 +259,19 @@ impl Back {
         }
         if !(self.most < f64::INFINITY) {
             self.before = self.wanted;
-            self.spring = if self.wanted > 0.0 { self.stiffness } else { f64::INFINITY };
+            self.spring =
+                if self.wanted > 0.0 && self.stiffness > 0.0 { self.stiffness } else { f64::INFINITY };
         }
-        let most = (self.before.max(lapse.gain.was * was) + lapse.easy) * SHORT * lapse.gain.reached / lost;
-        self.most = self.most.min(most);
+        let looser = SHORT * lapse.gain.reached / lost;
+        let most = (self.before.max(lapse.gain.was * was) + lapse.easy) * looser;
+        if most < self.most {
+            (self.most, self.eased) = (most, (lapse.easy * looser, lapse.easy));
+        }
     }
 
     /// Most that may be wanted of it at this place and gain.
     fn most_of(&self, now: &Pressed, gain: &Gain) -> f64 {
-        let most = if gain.quick || !(gain.comes > 0.0) { self.most } else { self.most / gain.comes };
+        let most = if gain.quick || !(gain.comes > 0.0) { self.most } else { self.most / gain.comes.sqrt() };
         let softer = now.stiffness.max(0.0) / self.spring.min(now.material);
         if softer < 1.0 { most * softer.sqrt() } else { most }
     }

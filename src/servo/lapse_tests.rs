@@ -14,7 +14,7 @@ fn known() -> Lapse {
 
 /// A wall of the stiffness `k`.
 fn wall(all: f64, k: f64) -> Pressed {
-    Pressed { all, stiffness: k, material: k, anew: false, settled: true }
+    Pressed { all, stiffness: k, material: k, anew: false, settled: true, gain: 1.0 }
 }
 
 /// What is felt of it in a tick, with all the gain.
@@ -163,6 +163,13 @@ fn what_is_not_known_yet_is_limited_when_it_is() {
         let felt = felt(&mut back, &Pressed { anew: true, ..wall(40.0, 1000.0) }, &known());
         assert!((felt - (2.0 + EASY)).abs() < 0.05, "{ticks}: {felt}");
     }
+    // Who has touched nothing for long is not inside, whether there is time for the whole query or not.
+    let mut back = Back::default();
+    lapsed(&mut back, 1000.0, 2.0, 40, 0.0);
+    for _ in 0..6000 {
+        back.part(&Pressed { settled: false, ..wall(0.0, 0.0) }, &known());
+    }
+    assert_eq!(felt(&mut back, &Pressed { settled: false, ..wall(40.0, 1000.0) }, &known()), 40.0);
     // What never has the time for the whole of it is led out as any, and in the end is as firm.
     let mut back = Back::default();
     lapsed(&mut back, 1000.0, 2.0, 40, 14.0);
@@ -192,9 +199,26 @@ fn many_objects_share_what_one_may_give() {
     let shared = known().shared(10);
     assert!((shared.easy - 0.1 * EASY).abs() < 1e-12 && (shared.firmer - 0.1 * FIRM * MS).abs() < 1e-12);
     assert_eq!(known().shared(0).easy, EASY);
+    // How many there are is known a tick later where none was touched before.
+    let mut back = Back::default();
+    let at_first = lapsed(&mut back, 1000.0, 0.0, 40, 9.0);
+    assert!((at_first - EASY).abs() < 1e-9);
+    let then = felt(&mut back, &wall(9.0, 1000.0), &known().shared(10));
+    assert!((then - 0.1 * EASY).abs() < 0.1 * FIRM * MS + 1000.0 * WALK * MS, "{then}");
 }
 
-/// Where the ramp takes its time, what comes of it is limited; what was wanted then is the more.
+/// Of what faded in before the lapse only what was wanted of it counts.
+#[test]
+fn what_faded_in_is_limited_by_what_was_felt_of_it() {
+    let mut back = Back::default();
+    let faded = |all| Pressed { gain: 0.25, ..wall(all, 1000.0) };
+    felt(&mut back, &faded(12.0), &known());
+    back.part(&faded(12.0), &at(Phase::Away, 1.0, 1.0, 1.0));
+    let got = felt(&mut back, &faded(40.0), &at(Phase::Back, 0.0, DOWN, 1.0));
+    assert!((got - (3.0 + EASY)).abs() < 1e-9, "{got}");
+}
+
+/// Where the ramp takes its time, the wall's spring is softer for as long, and holds no more for it than the limit's: (g w)²/2gk.
 #[test]
 fn a_slow_ramp_is_no_way_in() {
     let mut back = Back::default();
@@ -203,7 +227,8 @@ fn a_slow_ramp_is_no_way_in() {
         let lapse = at(Phase::Known, gain, gain, 1.0);
         let slow = Lapse { gain: Gain { quick: false, ..lapse.gain }, firmer: 0.0, walk: 0.0, ..lapse };
         let felt = gain * felt(&mut back, &wall(100.0, 1000.0), &slow);
-        assert!((felt - (2.0 + EASY)).abs() < 1e-9, "{gain}: {felt}");
+        let held = felt * felt / (2.0 * gain * 1000.0);
+        assert!((held - (2.0 + EASY).powi(2) / 2000.0).abs() < 1e-9, "{gain}: {felt} N, {held} J");
     }
 }
 

@@ -370,7 +370,14 @@ impl Queries {
         }
         let (all, along) = pressed(&c, cone.as_ref(), radius);
         let settled = c.complete && !memory.proxy.lags();
-        let all = Pressed { all, stiffness: along, material: stiffness, anew: anew || !same, settled };
+        let all = Pressed {
+            all,
+            stiffness: along,
+            material: stiffness,
+            anew: anew || !same,
+            settled,
+            gain: if recent { slot.gain } else { 1.0 },
+        };
         let part = slot.lapse.part(&all, &world.lapse.shared(self.shares));
         self.held = self.held.saturating_add(slot.lapse.holds().into());
         c.wrench = c.wrench.scaled(part);

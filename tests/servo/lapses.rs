@@ -160,6 +160,40 @@ fn a_tap_in_a_gap_is_as_deep_as_the_gap_is_long() {
     }
 }
 
+/// Walls that stop a tap within a gap: the gap lets it in softer than the wall then is. No more comes out than came in, but for a tenth: a wall that
+/// were as stiff at once again would give it up to twice.
+#[test]
+fn a_tap_on_a_stiff_wall_in_a_gap_gets_out_what_it_brought() {
+    let mut failed = vec![];
+    for (stiffness, speed) in [(1500.0, 0.3), (1500.0, 0.5), (3000.0, 0.3), (3000.0, 0.5f64)] {
+        let touches = (0.01 / speed * 1e3) as u32;
+        for missing in [0, 6, 10, 14, 17, 20, 22, 26, 30] {
+            let mut most = 0.0f64;
+            for from in (touches.saturating_sub(8)..=touches + 8).step_by(2) {
+                let mut rig =
+                    Rig::new(ServoConfig::default(), &sphere_tool(RADIUS), vec![floor(1, stiffness)]);
+                rig.push.y = -2.0;
+                rig.speed.y = -speed;
+                // As it comes to the wall, the first time.
+                let mut brought = None;
+                for k in 0..600 {
+                    rig.step(k >= from && k < from + missing);
+                    if rig.at.y <= RADIUS {
+                        brought = brought.or(Some(0.5 * MASS * rig.speed.y.powi(2)));
+                    }
+                }
+                let brought = brought.expect("it comes to the wall");
+                most = most.max(rig.out / brought);
+            }
+            println!("{stiffness} N/m, {speed} m/s, {missing} missing: {most:.2} of what it brought");
+            if most > 1.1 {
+                failed.push((stiffness, speed, missing, most));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
 /// Gaps of three samples in a row, come again and again; a third of them and more would take the force.
 #[test]
 fn gaps_again_and_again_take_no_wall_away() {
