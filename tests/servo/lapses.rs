@@ -141,7 +141,7 @@ fn a_tap_in_a_gap_is_as_deep_as_the_gap_is_long() {
         for missing in [3, 4, 6, 10, 15] {
             for before in [8, 3, 1, 0] {
                 let deep = tap(touches - before.min(touches), missing, speed);
-                let most = quiet + 0.5 * speed * f64::from(missing) * 1e-3;
+                let most = quiet + speed * f64::from(missing) * 1e-3;
                 println!("{speed} m/s, {missing} from {before} before: {deep} of {quiet} m");
                 assert!(deep < most, "{speed} m/s, {missing} from {before} before: {deep}, not {quiet} m");
             }
@@ -160,8 +160,8 @@ fn a_tap_in_a_gap_is_as_deep_as_the_gap_is_long() {
     }
 }
 
-/// Walls that stop a tap within a gap: the gap lets it in softer than the wall then is. No more comes out than came in, but for a tenth: a wall that
-/// were as stiff at once again would give it up to twice.
+/// Walls that stop a tap within a gap: the gap lets it in softer than the wall then is. No more comes out than came in: a wall that were as stiff
+/// at once again would give it up to twice.
 #[test]
 fn a_tap_on_a_stiff_wall_in_a_gap_gets_out_what_it_brought() {
     let mut failed = vec![];
@@ -186,7 +186,7 @@ fn a_tap_on_a_stiff_wall_in_a_gap_gets_out_what_it_brought() {
                 most = most.max(rig.out / brought);
             }
             println!("{stiffness} N/m, {speed} m/s, {missing} missing: {most:.2} of what it brought");
-            if most > 1.1 {
+            if most > 1.01 {
                 failed.push((stiffness, speed, missing, most));
             }
         }
