@@ -213,7 +213,7 @@ fn cube_on_floor(spheres: bool, friction: Friction, depth: f64) -> Vec<u64> {
         }
     };
     let (mut state, mut grip) = (QueryState::following(), Grip::default());
-    let held = Held { tool: 1, tau: 3e-3, most: f64::INFINITY, late: false };
+    let held = Held { tool: 1, tau: 3e-3, most: f64::INFINITY, part: 1.0, late: false };
     let mut ns = Vec::with_capacity(TICKS);
     for k in 0..TICKS + 200 {
         let pose = Pose::translation(-0.02 + 1e-5 * (k % 4000) as f64, 0.5 * side - depth, 0.0);
