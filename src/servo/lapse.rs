@@ -227,7 +227,8 @@ impl Back {
                 self.most += lapse.firmer;
             }
             self.back = self.back.max(now.all - self.most_of(now, &lapse.gain));
-            let leads = now.all - self.back < self.before + lapse.easy || self.back <= lapse.easy;
+            let pressed = (now.all - self.back) * now.gain.max(1.0);
+            let leads = pressed < self.before + lapse.easy || self.back <= lapse.easy;
             if seen && leads {
                 self.back -= now.stiffness.max(0.0) * lapse.walk;
             }
@@ -257,6 +258,7 @@ impl Back {
         if !(lost > 0.0) {
             return;
         }
+        self.clear = 0.0;
         if !(self.most < f64::INFINITY) {
             self.before = self.wanted;
             self.spring =
@@ -272,6 +274,8 @@ impl Back {
     /// Most that may be wanted of it at this place and gain.
     fn most_of(&self, now: &Pressed, gain: &Gain) -> f64 {
         let most = if gain.quick || !(gain.comes > 0.0) { self.most } else { self.most / gain.comes.sqrt() };
+        // What was softened and keeps its force for a while is felt more than it presses.
+        let most = most / now.gain.max(1.0);
         let softer = now.stiffness.max(0.0) / self.spring.min(now.material);
         if softer < 1.0 { most * softer.sqrt() } else { most }
     }

@@ -170,6 +170,17 @@ fn what_is_not_known_yet_is_limited_when_it_is() {
         back.part(&Pressed { settled: false, ..wall(0.0, 0.0) }, &known());
     }
     assert_eq!(felt(&mut back, &Pressed { settled: false, ..wall(40.0, 1000.0) }, &known()), 40.0);
+    // But not before the lapse: a hand that was in the free for long may come to it in one.
+    let mut back = Back::default();
+    for _ in 0..6000 {
+        back.part(&wall(0.0, 0.0), &known());
+    }
+    lapsed(&mut back, 1000.0, 0.0, 40, 0.0);
+    for _ in 0..40 {
+        back.part(&Pressed { settled: false, ..wall(0.0, 0.0) }, &known());
+    }
+    let first = felt(&mut back, &Pressed { anew: true, settled: false, ..wall(14.0, 1000.0) }, &known());
+    assert!((first - EASY).abs() < 0.05, "{first}");
     // What never has the time for the whole of it is led out as any, and in the end is as firm.
     let mut back = Back::default();
     lapsed(&mut back, 1000.0, 2.0, 40, 14.0);
@@ -216,6 +227,13 @@ fn what_faded_in_is_limited_by_what_was_felt_of_it() {
     back.part(&faded(12.0), &at(Phase::Away, 1.0, 1.0, 1.0));
     let got = felt(&mut back, &faded(40.0), &at(Phase::Back, 0.0, DOWN, 1.0));
     assert!((got - (3.0 + EASY)).abs() < 1e-9, "{got}");
+    // What was softened and keeps its force for a while is felt more than it presses, and no more of it than before.
+    let mut back = Back::default();
+    let kept = |all| Pressed { gain: 8.0, ..wall(all, 125.0) };
+    felt(&mut back, &kept(0.25), &known());
+    back.part(&kept(0.25), &at(Phase::Away, 1.0, 1.0, 1.0));
+    let got = 8.0 * felt(&mut back, &kept(9.0), &at(Phase::Back, 0.0, DOWN, 1.0));
+    assert!((got - (2.0 + EASY)).abs() < 1e-9, "{got}");
 }
 
 /// Where the ramp takes its time, the wall's spring is softer for as long, and holds no more for it than the limit's: (g w)²/2gk.
