@@ -175,6 +175,7 @@ fn passed(
     let swept = vps::sweep_to_impact(shell, field, from, to, Budget { units: left, ..budget });
     contact.work = contact.work.saturating_add(swept.work);
     contact.complete &= swept.complete;
+    contact.deadline_hit |= swept.late;
     swept.impact
 }
 

@@ -70,3 +70,31 @@ fn without_a_way_every_pose_stands_alone() {
     ask(&mut kept, 0.0005);
     assert!(ask(&mut kept, -0.0005).touching);
 }
+
+/// Whenever the deadline passes, and in whatever part of the query: what is cut short for it says so, and not that the budget was too small.
+#[test]
+fn whatever_the_deadline_cuts_short_says_so() {
+    struct After(Cell<u32>);
+    impl Deadline for After {
+        fn passed(&self) -> bool {
+            let left = self.0.get();
+            self.0.set(left.saturating_sub(1));
+            left == 0
+        }
+    }
+    let tool = shell(&shapes::cuboid(Vec3::repeat(0.02)), 5000);
+    let object = floor();
+    let (mut cut, mut whole) = (0, 0);
+    for looks in 0..400 {
+        let mut state = QueryState::following();
+        let above = with(&tool, &at(0.0, 0.0, 0.012), &object, |q| query(q, Budget::UNLIMITED, &mut state));
+        assert!(above.complete && !above.touching);
+        let clock = After(Cell::new(looks));
+        let budget = Budget { units: 0, deadline: Some(&clock) };
+        let c = with(&tool, &at(0.0, 0.0, 0.0095), &object, |q| query(q, budget, &mut state));
+        assert!(c.complete != c.deadline_hit, "after {looks} looks: {} {}", c.complete, c.deadline_hit);
+        cut += u32::from(c.deadline_hit);
+        whole += u32::from(c.complete);
+    }
+    assert!(cut > 2 && whole > 2, "{cut} {whole}");
+}

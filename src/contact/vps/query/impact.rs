@@ -46,6 +46,8 @@ pub struct Swept {
     pub work: u32,
     /// False where the budget ended the search, or the field or a pose is unsound: something earlier may have been missed.
     pub complete: bool,
+    /// The deadline ended it.
+    pub late: bool,
 }
 
 /// From one pose of the tool in the object's frame to another: the tool's origin on a straight line, turning about one axis
@@ -89,6 +91,7 @@ struct March<'a> {
     look: usize,
     budget: Budget<'a>,
     complete: bool,
+    late: bool,
 }
 
 /// The first entry of `shell` into `field` while the tool moves from one pose in the object's frame to another: its origin
@@ -105,7 +108,7 @@ pub fn sweep_to_impact(
     to: &Pose,
     budget: Budget<'_>,
 ) -> Swept {
-    let none = Swept { impact: None, inside: None, work: 0, complete: false };
+    let none = Swept { impact: None, inside: None, work: 0, complete: false, late: false };
     if !(pose_is_finite(from) && pose_is_finite(to)) {
         return none;
     }
@@ -125,6 +128,7 @@ pub fn sweep_to_impact(
         look: 0,
         budget,
         complete: true,
+        late: false,
     };
     let all = 0..shell.sorted.blocks.len();
     near(march.simd, &place, &shell.sorted.tree, &all, |found| march.blocks(&place, found));
@@ -133,6 +137,7 @@ pub fn sweep_to_impact(
         inside: Some((march.inside.0, f64::from(march.inside.1))).filter(|i| i.1 > 0.0),
         work: march.work.min(u32::MAX as usize) as u32,
         complete: march.complete,
+        late: march.late,
     }
 }
 
@@ -141,7 +146,8 @@ impl March<'_> {
     fn grant(&mut self, wanted: usize) -> usize {
         if self.work >= self.look {
             self.look = self.work + LOOK;
-            self.complete &= !self.budget.deadline.is_some_and(|d| d.passed());
+            self.late |= self.budget.deadline.is_some_and(|d| d.passed());
+            self.complete &= !self.late;
         }
         let left = match self.budget.units {
             _ if !self.complete => 0,
