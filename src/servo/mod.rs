@@ -28,3 +28,4 @@ pub mod state;
 pub mod tick;
 pub mod velocity;
 pub mod view;
+mod wrist;

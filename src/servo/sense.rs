@@ -17,6 +17,7 @@ use super::config::ServoConfig;
 use super::record::{FLAG_HELD_SAMPLE, Fault};
 use super::tick::Servo;
 use super::velocity::Velocity;
+use super::wrist::Wrist;
 use crate::device::profile::Profile;
 use crate::device::{Device, Lifecycle, ReadFault, Sample};
 use crate::geometry::{Pose, Twist, Vec3, Wrench};
@@ -50,6 +51,7 @@ pub(super) struct Sense {
     arrival_ns: u64,
     watch: Watch,
     velocity: Velocity,
+    wrist: Wrist,
     limits: SampleLimits,
     /// Ages in ns beyond which a sample is stale, and a fault.
     stale_ns: (u64, u64),
@@ -81,6 +83,7 @@ impl Sense {
             arrival_ns: 0,
             watch: Watch::default(),
             velocity: Velocity::new(step, angle),
+            wrist: Wrist::new(profile),
             limits: SampleLimits {
                 plausible: profile.max_velocity,
                 plausible_angular: if turns { profile.max_angular_velocity } else { f64::INFINITY },
@@ -110,6 +113,7 @@ impl Sense {
     pub(super) fn reset(&mut self) {
         self.watch.reset();
         self.velocity.reset();
+        self.wrist.reset();
     }
 
     /// The wrench that holds the mechanism against gravity where it is, device frame.
@@ -117,7 +121,8 @@ impl Sense {
         self.sample.map_or(Wrench::ZERO, |s| self.profile.gravity_compensation(&s.joints))
     }
 
-    fn take(&mut self, sample: Sample, now: u64) {
+    fn take(&mut self, mut sample: Sample, now: u64) {
+        sample.pose.rotation = self.wrist.follow(sample.pose.rotation);
         self.velocity.push(&sample.pose, sample.time_ns);
         self.sample = Some(sample);
         self.arrival_ns = now;
