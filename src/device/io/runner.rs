@@ -52,6 +52,9 @@ const LEAST_NS: u64 = 50 * MS;
 const RETRY_NS: u64 = 5_000 * MS;
 /// A device that is sent packets and does not answer for so long is opened anew.
 const MUTE_NS: u64 = 500 * MS;
+/// Longest time between two steps in which the device is waited for: in what goes beyond, this side stood still (no processor, a stopped process), and
+/// the device, which was sent nothing, owes no answer.
+const STOOD_NS: u64 = 100 * MS;
 /// A lost frame is shown for at least so long, so that the servo sees it.
 const SHOW_NS: u64 = 20 * MS;
 /// Longest time for the last zero.
@@ -87,6 +90,8 @@ pub struct Runner {
     looked_ns: u64,
     /// When it was heard last while it starts, or was opened, ns.
     heard_ns: u64,
+    /// The last step, ns.
+    stepped_ns: u64,
     buffer: [u8; LONGEST],
 }
 
@@ -106,6 +111,7 @@ impl Runner {
             was_there: false,
             looked_ns: 0,
             heard_ns: 0,
+            stepped_ns: 0,
             buffer: [0; LONGEST],
         }
     }
@@ -136,6 +142,12 @@ impl Runner {
 
     /// Does what is due. Returns when it wants to be called again at the latest, ns; `None` when it has ended.
     pub fn step(&mut self, now_ns: u64) -> Option<u64> {
+        let stood = now_ns.saturating_sub(self.stepped_ns).saturating_sub(STOOD_NS);
+        self.stepped_ns = now_ns;
+        self.heard_ns += stood;
+        if let State::Running(_, run) = &mut self.state {
+            run.heard_ns += stood;
+        }
         if self.shared.stopping() {
             self.debt.at_end(now_ns);
         }

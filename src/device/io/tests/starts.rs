@@ -94,6 +94,53 @@ fn a_falcon_whose_bus_stands_still_is_not_said_to_lack_its_firmware() {
     }
 }
 
+/// The I/O side gets no processor for a while, in whatever it does: that is no silence of the device's, which is not given up, opened anew or without its
+/// frame for it. One that is silent is given up all the same, however seldom this side gets to look.
+#[test]
+fn a_device_is_not_mute_because_nobody_looked() {
+    let begin = |plugged: &Plugged<emulated::falcon::Falcon>| {
+        let shared = Arc::new(Shared::default());
+        let port = Box::new(driver::falcon::Falcon::new(None));
+        (Runner::new(Box::new(plugged.clone()), port, shared.clone()), shared)
+    };
+    // In steps of a quarter of a millisecond, with a command in each millisecond.
+    let go = |runner: &mut Runner, shared: &Shared, from: u64, steps: u64| {
+        for k in 0..steps {
+            let now = from + k * MS / 4;
+            runner.step(now);
+            if k % 4 == 0 {
+                shared.put_command(&Command { at_ns: now, life: shared.life(), ..Command::ZERO });
+            }
+        }
+        from + steps * MS / 4
+    };
+    for stands in [300, 620, 3_000] {
+        for phase in 0..8 {
+            let plugged = Plugged::new(Bus::new(counting_falcon(), 0.0, 0, false));
+            let (mut runner, shared) = begin(&plugged);
+            let mut now = go(&mut runner, &shared, 0, 2_000 + phase);
+            assert_eq!(shared.lifecycle(), Lifecycle::Ready);
+            let life = shared.life();
+            for _ in 0..3 {
+                now = go(&mut runner, &shared, now + stands * MS, 400);
+                let seen = (shared.lifecycle(), plugged.bus().opened(), shared.life());
+                assert_eq!(seen, (Lifecycle::Ready, 1, life), "{stands} ms, {phase}: {}", shared.told());
+            }
+        }
+    }
+    // Seldom: a step in 300 ms.
+    let plugged = Plugged::new(Bus::new(counting_falcon(), 0.0, 0, false));
+    let (mut runner, shared) = begin(&plugged);
+    let now = go(&mut runner, &shared, 0, 2_000);
+    plugged.bus().stall(now, u64::MAX);
+    let looks = (0..20).position(|k| {
+        runner.step(now + k * 300 * MS);
+        shared.put_command(&Command { at_ns: now + k * 300 * MS, life: shared.life(), ..Command::ZERO });
+        shared.told() == MUTE
+    });
+    assert!(looks.is_some_and(|k| (5..=7).contains(&k)), "{looks:?}");
+}
+
 /// The counters do not take what they are set to: somebody is told, and it is not asked for ever.
 #[test]
 fn a_calibration_in_vain_is_told() {
