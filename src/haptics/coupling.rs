@@ -158,8 +158,15 @@ pub fn render_within(caps: &Caps, felt: &Felt, part: f64, last: f64, dt: f64) ->
     let on = caps.actuated.map(f64::from);
     let scaled = |m: &Matrix6<f64>, linear: f64, angular: f64| {
         // S M S with S = diag(1/sqrt(cap)): eigenvalues become multiples of the cap.
-        let s: [f64; 6] = std::array::from_fn(|i| on[i] * inverse_sqrt(if i < 3 { linear } else { angular }));
-        largest(&Matrix6::from_fn(|i, j| s[i] * m[(i, j)] * s[j]))
+        let (linear, angular) = (inverse_sqrt(linear), inverse_sqrt(angular));
+        let s: [f64; 6] = std::array::from_fn(|i| on[i] * if i < 3 { linear } else { angular });
+        let at = |i: usize, j: usize| s[i] * m[(i, j)] * s[j];
+        // What is not driven is zero, and most devices drive no rotation.
+        if caps.actuated[3..].contains(&true) {
+            largest_of::<6>(std::array::from_fn(|i| std::array::from_fn(|j| at(i, j))))
+        } else {
+            largest_of::<3>(std::array::from_fn(|i| std::array::from_fn(|j| at(i, j))))
+        }
     };
     let worst = scaled(&felt.stiffness, caps.stiffness, caps.rot_stiffness).max(scaled(
         &felt.damping,
@@ -239,26 +246,42 @@ fn inverse_sqrt(x: f64) -> f64 {
 
 /// Upper bound of the largest eigenvalue of a symmetric positive semidefinite matrix, at most 0.71 % above it, by
 /// eight squarings: tr(A^256)^(1/256) <= 6^(1/256) x the largest. Smooth in A (unlike the eigenvalue where two cross),
-/// so the factor is continuous and jumps in no derivative. A non-finite matrix gives infinity or NaN.
+/// so the factor is continuous and jumps in no derivative. A non-finite matrix gives infinity.
 pub fn largest(a: &Matrix6<f64>) -> f64 {
-    let mut log_scale = 0.0;
-    let mut power = 1.0;
-    let mut a = *a;
+    largest_of::<6>(std::array::from_fn(|i| std::array::from_fn(|j| a[(i, j)])))
+}
+
+/// The same of any size, by rows.
+fn largest_of<const N: usize>(mut a: [[f64; N]; N]) -> f64 {
+    let trace = |a: &[[f64; N]; N]| (0..N).map(|i| a[i][i]).sum::<f64>();
+    let (mut log_scale, mut power) = (0.0, 1.0);
     for _ in 0..8 {
-        let trace = a.trace();
-        if trace.is_nan() {
+        let scale = trace(&a);
+        if !scale.is_finite() {
             return f64::INFINITY;
         }
-        if trace <= 0.0 {
-            // The zero matrix, or one that is not positive semidefinite.
-            return 0.0;
+        if scale < f64::MIN_POSITIVE {
+            // The zero matrix or as good as that, or one that is not positive semidefinite.
+            return scale.max(0.0);
         }
-        a /= trace;
-        log_scale += trace.ln() * power;
-        a = a * a;
+        log_scale += scale.ln() * power;
+        let by = 1.0 / scale;
+        let b = a.map(|row| row.map(|x| x * by));
+        // Row by row, so that it goes by vectors.
+        a = std::array::from_fn(|i| {
+            let mut row = [0.0; N];
+            for k in 0..N {
+                for j in 0..N {
+                    row[j] += b[i][k] * b[k][j];
+                }
+            }
+            row
+        });
         power *= 0.5;
     }
-    (log_scale + a.trace().ln() * power).exp()
+    let all = (log_scale + trace(&a).ln() * power).exp();
+    // What is no number must not look small to who takes the larger of two.
+    if all.is_nan() { f64::INFINITY } else { all }
 }
 
 /// Largest eigenvalue of the translational block of a stiffness, N/m: the trigonometric solution of the characteristic
@@ -355,6 +378,22 @@ mod tests {
         assert_eq!(first(&CAPS, &bad).factor, 0.0);
         bad.stiffness[(0, 0)] = f64::INFINITY;
         assert!(!(first(&CAPS, &bad).factor > 0.0));
+        // Wherever it stands, and as large as numbers are, whether or not rotation is driven.
+        let points = Caps { actuated: [true, true, true, false, false, false], ..CAPS };
+        for caps in [CAPS, points] {
+            for (i, j) in (0..3).flat_map(|i| (0..3).map(move |j| (i, j))) {
+                for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                    let mut bad = felt([500.0; 6]);
+                    (bad.damping[(i, j)], bad.damping[(j, i)]) = (odd, odd);
+                    let factor = first(&caps, &bad).factor;
+                    assert!(!(factor > 0.0), "{odd} at {i}, {j}: {factor}");
+                }
+            }
+            for large in [1e100, 1e160, 1e300] {
+                let factor = first(&caps, &felt([large; 6])).factor;
+                assert!(factor * large <= 1000.0 * (1.0 + 1e-9), "{large}: {factor}");
+            }
+        }
     }
 
     #[test]
@@ -418,6 +457,10 @@ mod tests {
             let a = l * l.transpose();
             let exact = a.symmetric_eigen().eigenvalues.max();
             let bound = largest(&a);
+            prop_assert!(bound >= exact * (1.0 - 1e-9) && bound <= exact * 1.0071, "{bound} {exact}");
+            let driven = a.fixed_view::<3, 3>(0, 0).into_owned();
+            let bound = largest_of::<3>(std::array::from_fn(|i| std::array::from_fn(|j| driven[(i, j)])));
+            let exact = driven.symmetric_eigen().eigenvalues.max();
             prop_assert!(bound >= exact * (1.0 - 1e-9) && bound <= exact * 1.0071, "{bound} {exact}");
             let block: Matrix3<f64> = a.fixed_view::<3, 3>(0, 0).into_owned();
             let exact = block.symmetric_eigen().eigenvalues.max();
