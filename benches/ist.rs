@@ -64,7 +64,7 @@ fn row(name: &str, tree: &Arc<SphereTree>, object: &ObjectShape) -> (Cost, Cost)
     let (touch, apart) = (measure(&tool, object, 0.0), measure(&tool, object, -0.006));
     println!(
         "  {name:>9} {:>8} spheres, {:5.1} bytes each: volume {:8.1} us (least {:8.1}), {:7} units, {:5.2} ns each, overlap \
-         {:.3} %; distance {:6.2} us (least {:6.2}), {:5} units, {:?}; reference {before:.1}/{:.1} us",
+         {:.3} %; distance {:6.2} us (least {:6.2}), {:5} units, {:.3} mm; reference {before:.1}/{:.1} us",
         tree.spheres,
         tree.memory_bytes() as f64 / tree.spheres as f64,
         touch.median_us,
@@ -75,7 +75,7 @@ fn row(name: &str, tree: &Arc<SphereTree>, object: &ObjectShape) -> (Cost, Cost)
         apart.median_us,
         apart.least_us,
         apart.work,
-        apart.distance,
+        1e3 * apart.distance.expect("asked for"),
         reference(),
     );
     (touch, apart)
