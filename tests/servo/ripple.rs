@@ -216,9 +216,10 @@ fn what_rests_behind_a_virtual_tool_is_still() {
     }
 }
 
-/// An Omni's wrist is sensed by noisy potentiometers and not driven: a contact beside the tool point moves with what they say. Per angle
+/// An Omni's wrist is sensed by noisy potentiometers and not driven: a contact beside the tool point moves with what they say, but for what the servo takes
+/// off. An edge across an edge is not within 0.05 N all the same, for a reason that is not known: no worse than if all of the noise were felt. Per angle
 /// that is hypot(noise, step/sqrt 12), and two of the three move it; the stiffest spring makes a force of it, and its damping, which sees
-/// the difference of two such readings a period apart, tau/T times sqrt 2 of that. More than a motor's counts, and not within 0.05 N.
+/// the difference of two such readings a period apart, tau/T times sqrt 2 of that.
 #[test]
 fn what_rests_on_an_omni_is_still_to_its_wrist() {
     let profile = Registry::builtin().profile("phantom-omni").expect("shipped");
@@ -226,8 +227,9 @@ fn what_rests_on_an_omni_is_still_to_its_wrist() {
     let angle = wrist.noise.hypot(wrist.resolution / 12f64.sqrt());
     let (k, tau) = (profile.max_stiffness, 0.5 * profile.max_damping / profile.max_stiffness);
     for rest in &RESTS {
-        let lever = 0.5 * rest.edge * if matches!(rest.lies, Lies::Flat) { 3f64.sqrt() } else { 2f64.sqrt() };
-        let most = k * lever * angle * 2f64.sqrt() * (1.0 + 2.0 * (tau / 1e-3).powi(2)).sqrt();
+        let lever = 0.5 * rest.edge * 2f64.sqrt();
+        let all = k * lever * angle * 2f64.sqrt() * (1.0 + 2.0 * (tau / 1e-3).powi(2)).sqrt();
+        let most = if matches!(rest.lies, Lies::Flat) { 0.05 } else { all };
         is_still("phantom-omni", Law::Direct, &pressed(rest, ROUGH), most, 5e-5);
     }
 }
