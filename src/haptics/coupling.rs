@@ -262,7 +262,8 @@ fn largest_of<const N: usize>(mut a: [[f64; N]; N]) -> f64 {
         }
         if scale < f64::MIN_POSITIVE {
             // The zero matrix or as good as that, or one that is not positive semidefinite.
-            return scale.max(0.0);
+            let numbers = a.iter().flatten().all(|x| x.is_finite());
+            return if numbers { scale.max(0.0) } else { f64::INFINITY };
         }
         log_scale += scale.ln() * power;
         let by = 1.0 / scale;
