@@ -186,6 +186,11 @@ impl Profile {
         self.sensed[3] || self.sensed[4] || self.sensed[5]
     }
 
+    /// True when it drives the orientation, or part of it. Real-time safe.
+    pub fn drives_rotation(&self) -> bool {
+        self.actuated[3] || self.actuated[4] || self.actuated[5]
+    }
+
     /// Wrench at the tool point, device frame, that holds the mechanism against gravity at these joints; add it to
     /// the command. Zero for a balanced device and where the Jacobian is singular. Pure, real-time safe.
     pub fn gravity_compensation(&self, joints: &[f64; 6]) -> Wrench {

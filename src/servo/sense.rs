@@ -77,7 +77,7 @@ impl Sense {
         let (step, angle) = resolution(profile);
         let turns = profile.senses_rotation();
         // Sensed, undriven wrists turn as fast as a hand does; only a driven rotation is a danger.
-        let driven = profile.actuated[3] || profile.actuated[4] || profile.actuated[5];
+        let driven = profile.drives_rotation();
         Self {
             sample: None,
             arrival_ns: 0,

@@ -12,8 +12,6 @@ pub(super) struct Run {
     pub(super) sending: Option<u64>,
     /// Zero packets sent since the end was asked for, and when it was.
     pub(super) farewell: Option<(u32, u64)>,
-    /// When readings came last, or when they were last not to be expected.
-    pub(super) heard_ns: u64,
     /// The frame is lost, or was until shortly.
     pub(super) uncalibrated_until: u64,
     /// What came since the last reading made no sense.
@@ -25,14 +23,13 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// It begins to run at this time, ns.
-    pub(super) fn new(now: u64) -> Self {
+    /// It begins to run.
+    pub(super) fn new() -> Self {
         Self {
             phase: Phase::default(),
             target: 0,
             sending: None,
             farewell: None,
-            heard_ns: now,
             uncalibrated_until: 0,
             strange: false,
             replies: Replies::default(),

@@ -88,7 +88,7 @@ pub struct Runner {
     was_there: bool,
     /// When it was looked for last, ns.
     looked_ns: u64,
-    /// When it was heard last while it starts, or was opened, ns.
+    /// When it was heard last, was last not to be expected to say anything, or was opened, ns.
     heard_ns: u64,
     /// The last step, ns.
     stepped_ns: u64,
@@ -145,9 +145,6 @@ impl Runner {
         let stood = now_ns.saturating_sub(self.stepped_ns).saturating_sub(STOOD_NS);
         self.stepped_ns = now_ns;
         self.heard_ns += stood;
-        if let State::Running(_, run) = &mut self.state {
-            run.heard_ns += stood;
-        }
         if self.shared.stopping() {
             self.debt.at_end(now_ns);
         }
@@ -297,7 +294,8 @@ impl Runner {
                         }
                         Start::Silent => return self.mute(MUTE, now),
                         Start::Running => {
-                            self.state = State::Running(link, Run::new(now));
+                            self.heard_ns = now;
+                            self.state = State::Running(link, Run::new());
                             return now;
                         }
                     }
@@ -328,7 +326,7 @@ impl Runner {
                 self.shared.set_lifecycle(Lifecycle::Absent);
                 None
             }
-            Ok(Some(_)) if now.saturating_sub(run.heard_ns) > MUTE_NS => {
+            Ok(Some(_)) if now.saturating_sub(self.heard_ns) > MUTE_NS => {
                 self.owe();
                 Some(self.mute(if run.strange { STRANGE } else { MUTE }, now))
             }
@@ -384,7 +382,7 @@ impl Runner {
         self.follow(run, now);
         let Some(at) = newest else { return Ok(()) };
         let latest = self.port.latest();
-        run.heard_ns = now;
+        self.heard_ns = now;
         self.shared.set_beat(run.phase.next(now));
         self.shared.put_reading(&Reading {
             counts: latest.counts,
@@ -451,7 +449,7 @@ impl Runner {
         }
         let Some(command) = self.command(run, now) else {
             // Nobody listens; nothing can be expected to answer, so nothing is lost either.
-            run.heard_ns = now;
+            self.heard_ns = now;
             run.replies.pause(now);
             return Ok(Some(now + FRAME_NS));
         };
