@@ -20,7 +20,7 @@
 pub mod dynamic;
 
 use crate::geometry::{Twist, Vec3, Wrench};
-use nalgebra::{Matrix3, Matrix6, Vector6};
+use nalgebra::{Matrix3, Matrix6, SMatrix, Vector6};
 
 /// How device and tool hang together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,9 +160,13 @@ pub fn render_within(caps: &Caps, felt: &Felt, part: f64, last: f64, dt: f64) ->
         // S M S with S = diag(1/sqrt(cap)): eigenvalues become multiples of the cap.
         let (linear, angular) = (inverse_sqrt(linear), inverse_sqrt(angular));
         let s: [f64; 6] = std::array::from_fn(|i| on[i] * if i < 3 { linear } else { angular });
-        let at = |i: usize, j: usize| s[i] * m[(i, j)] * s[j];
-        // What is not driven is zero, and most devices drive no rotation.
-        if caps.actuated[3..].contains(&true) { largest::<6>(at) } else { largest::<3>(at) }
+        let scaled = Matrix6::from_fn(|i, j| s[i] * m[(i, j)] * s[j]);
+        // What is not driven is zero, and most devices drive no rotation: an eighth of the work.
+        if caps.actuated[3..].contains(&true) {
+            largest(&scaled)
+        } else {
+            largest(&scaled.fixed_view::<3, 3>(0, 0).into_owned())
+        }
     };
     let worst = scaled(&felt.stiffness, caps.stiffness, caps.rot_stiffness).max(scaled(
         &felt.damping,
@@ -243,36 +247,23 @@ fn inverse_sqrt(x: f64) -> f64 {
 /// Upper bound of the largest eigenvalue of a symmetric positive semidefinite matrix of up to 6 rows, at most 0.71 % above it, by
 /// eight squarings: tr(A^256)^(1/256) <= 6^(1/256) x the largest. Smooth in A (unlike the eigenvalue where two cross),
 /// so the factor is continuous and jumps in no derivative. A non-finite matrix gives infinity.
-fn largest<const N: usize>(at: impl Fn(usize, usize) -> f64) -> f64 {
-    let mut a: [[f64; N]; N] = std::array::from_fn(|i| std::array::from_fn(|j| at(i, j)));
-    let trace = |a: &[[f64; N]; N]| (0..N).map(|i| a[i][i]).sum::<f64>();
-    let (mut log_scale, mut power) = (0.0, 1.0);
+fn largest<const N: usize>(a: &SMatrix<f64, N, N>) -> f64 {
+    let (mut a, mut log_scale, mut power) = (*a, 0.0, 1.0);
     for _ in 0..8 {
-        let scale = trace(&a);
-        if !scale.is_finite() {
+        let trace = a.trace();
+        if !trace.is_finite() {
             return f64::INFINITY;
         }
-        if scale < f64::MIN_POSITIVE {
-            // The zero matrix or as good as that, or one that is not positive semidefinite.
-            let numbers = a.iter().flatten().all(|x| x.is_finite());
-            return if numbers { scale.max(0.0) } else { f64::INFINITY };
+        if trace <= 0.0 {
+            // The zero matrix, or one that is not positive semidefinite.
+            return if a.iter().all(|x| x.is_finite()) { 0.0 } else { f64::INFINITY };
         }
-        log_scale += scale.ln() * power;
-        let by = 1.0 / scale;
-        let b = a.map(|row| row.map(|x| x * by));
-        // Row by row, so that it goes by vectors.
-        a = std::array::from_fn(|i| {
-            let mut row = [0.0; N];
-            for k in 0..N {
-                for j in 0..N {
-                    row[j] += b[i][k] * b[k][j];
-                }
-            }
-            row
-        });
+        a /= trace;
+        log_scale += trace.ln() * power;
+        a = a * a;
         power *= 0.5;
     }
-    let all = (log_scale + trace(&a).ln() * power).exp();
+    let all = (log_scale + a.trace().ln() * power).exp();
     // What is no number must not look small to who takes the larger of two.
     if all.is_nan() { f64::INFINITY } else { all }
 }
@@ -449,11 +440,11 @@ mod tests {
             let l = Matrix6::from_row_slice(&c) * 10f64.powf(s);
             let a = l * l.transpose();
             let exact = a.symmetric_eigen().eigenvalues.max();
-            let bound = largest::<6>(|i, j| a[(i, j)]);
+            let bound = largest(&a);
             prop_assert!(bound >= exact * (1.0 - 1e-9) && bound <= exact * 1.0071, "{bound} {exact}");
             let block: Matrix3<f64> = a.fixed_view::<3, 3>(0, 0).into_owned();
             let exact = block.symmetric_eigen().eigenvalues.max();
-            let bound = largest::<3>(|i, j| block[(i, j)]);
+            let bound = largest(&block);
             prop_assert!(bound >= exact * (1.0 - 1e-9) && bound <= exact * 1.0071, "{bound} {exact}");
             prop_assert!((translational(&a) - exact).abs() <= 1e-9 * exact.abs());
         }
