@@ -159,3 +159,39 @@ fn a_few_points_slide_over_the_cells_without_a_leap() {
         assert!(left <= limit * peak, "{points} {deep}: {left} of {peak}");
     }
 }
+
+/// An edge of a cube along an edge of a block, each of 90 degrees and turned by 45: where they pass each other the gradient turns over
+/// under all of the points on the cube's edge at once, and the push must not.
+///
+/// In the axes of the faces the overlap is a rectangle of U x V, and the depth at (a, b) from its far corner min(a, b). With U <= V the
+/// integral is (U^2 V / 2 - U^3 / 6) times the length; the push is the pressure times its derivatives by U and V, U V - U^2 / 2
+/// and U^2 / 2: together U V.
+#[test]
+fn an_edge_passes_over_an_edge_without_a_leap() {
+    let (size, length) = (0.05, 0.03);
+    // The ridge lies along z, its faces at 45 degrees.
+    let ridge = Field::from_fn(Point::new(-size, -size, -size), 1e-3, [101; 3], |p| {
+        -(p.y + p.x.abs()) * std::f64::consts::FRAC_1_SQRT_2
+    });
+    let object = ObjectShape::Field(Arc::new(ridge));
+    let tool = shell(&shapes::cuboid(Vec3::repeat(length)), 6000);
+    let half = length * std::f64::consts::FRAC_1_SQRT_2;
+    // Of points some 0.95 mm apart; what an edge that presses less deep than 2.5 of them weighs too much is another matter.
+    for (deep, limit) in [(0.5e-3, None), (1e-3, None), (1.4e-3, None), (1.75e-3, None), (3e-3, Some(0.05))] {
+        let place = |s: f64| 1e-6 * (s - 150.0);
+        let path = |s: f64| turned(Vec3::z(), std::f64::consts::FRAC_PI_4, place(s), half - deep, 0.0);
+        let exact = |x: f64| {
+            let [u, v] = [deep + x, deep - x].map(|w| w * std::f64::consts::FRAC_1_SQRT_2);
+            let (small, large) = (u.min(v), u.max(v));
+            PRESSURE * length * small * large * std::f64::consts::FRAC_1_SQRT_2
+        };
+        let (left, peak) = leap(&tool, &object, 0, &path, 300);
+        println!("{deep} m deep: largest step within 0.1 nm {left:.2e} N; peak {peak:.3} N");
+        assert!(left <= 1e-4 * peak, "{deep}: {left} of {peak}");
+        let Some(limit) = limit else { continue };
+        for s in [0.0, 75.0, 150.0, 225.0, 300.0] {
+            let force = ask(&tool, &path(s), &object).wrench.force;
+            close("along the bisector", force.y, exact(place(s)), limit);
+        }
+    }
+}

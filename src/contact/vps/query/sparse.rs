@@ -14,8 +14,9 @@ use crate::geometry::Wrench;
 const FEW: [f64; 2] = [30.0, 60.0];
 /// The same for the depth, in point spacings.
 const SHALLOW: [f64; 2] = [1.0, 2.5];
-/// What the first sum has more along the second one: from here on the object counts as curved, and from here entirely.
-const CURVED: [f64; 2] = [0.35, 0.8];
+/// What the first sum has more along the second one: from here on the object counts as curved, and from here entirely. Over anything
+/// flat it has none; where an edge of the tool lies along one of the object, the second sum turns over as they pass each other.
+const CURVED: [f64; 2] = [0.1, 0.25];
 /// Forces that cancel (a tool between two walls) are measured by this part of what presses.
 const LEAST: f64 = 0.3;
 
