@@ -53,7 +53,7 @@ enum Command {
     Object(ObjectArgs),
     /// Move an object
     Move(MoveArgs),
-    /// Change an object's material, mesh or scale
+    /// Change an object: material, mesh, scale, how contact with it is computed, whether it may be moved
     Set(SetArgs),
     /// Delete an object, with --mesh or --material what no object uses, or with --effect an effect
     Delete(DeleteArgs),

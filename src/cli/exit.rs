@@ -22,7 +22,7 @@ pub const FAILED: ExitCode = ExitCode::FAILURE;
 
 /// Code for wrong arguments (clap uses it by itself).
 pub const USAGE: u8 = 2;
-/// Code for "done, but something was found to be degraded, or was refused".
+/// Code for "done, but something was found to be degraded, was refused, or ended in a fault".
 pub const FINDINGS: u8 = 3;
 
 /// Code of `run` when it ended and nobody has confirmed that the force is zero.

@@ -35,7 +35,8 @@ Exit codes:
   0  done
   1  failed; the reason stands on stderr
   2  wrong arguments
-  3  done, but something was found to be degraded or was refused (doctor, inspect --strict)
+  3  done, but degraded (doctor), refused (inspect --strict) or ended in a fault (simulate)
+  4  run: it has ended, and nobody has confirmed that the force is zero
   78 run: the configuration, or a file that it names, cannot be used
 
 First steps:

@@ -351,7 +351,7 @@ pub struct Scene {
     pub memory_cap_mb: u64,
     /// Directories below which meshes may be named by path.
     pub mesh_roots: Vec<PathBuf>,
-    /// Build threads; 0 = one less than there are CPUs.
+    /// Build threads; 0 = one for each CPU that is neither a servo's nor isolated.
     pub build_threads: usize,
     /// Objects may say `proxy = "mesh"`.
     pub proxy_on_mesh: bool,

@@ -1,7 +1,9 @@
 //! "What touches, how deep, which wrench": the contact queries of the papers behind one entry point.
 //!
-//! [`query`] is the only door: the servo tick, `hapticd simulate` and `hapticd evaluate` all call it. It is
-//! real-time safe: no allocation, no lock, no system call; all scratch memory lives in [`QueryState`].
+//! [`query`] is the only door to forces: the servo tick, `hapticd simulate` and `hapticd evaluate` all call
+//! it. It is real-time safe: no allocation, no lock, no system call; all scratch memory lives in
+//! [`QueryState`]. Beside it [`near`] says where a tool is nearest, and [`vps::sweep_to_impact`] when a
+//! moving shell first touches.
 
 pub mod effect;
 pub mod ist;
@@ -30,14 +32,14 @@ pub const MAX_POINTS: usize = 8;
 
 /// Tells a query that its wall-clock time is over. The contact code knows no clock; the servo implements this.
 pub trait Deadline {
-    /// True once the time is over. Called every few hundred work units; must be real-time safe.
+    /// True once the time is over. Must be real-time safe, and cheap: some ask every sixteen work units.
     fn passed(&self) -> bool;
 }
 
 /// What a query may spend.
 #[derive(Clone, Copy)]
 pub struct Budget<'a> {
-    /// Work units (points or node pairs); 0 means unlimited.
+    /// Work units (points; of inner spheres nodes, cells and boxes); 0 means unlimited.
     pub units: u32,
     /// Second guard on the real clock; `None` in tests, goldens, replay and `simulate`.
     pub deadline: Option<&'a dyn Deadline>,
@@ -168,7 +170,8 @@ pub struct ContactPoint {
     pub depth: f64,
     /// Surface area that the point stands for, m^2.
     pub area: f64,
-    /// Index of the point in the shell that was asked (the tool's, or the object's): stable from tick to tick.
+    /// Index of the point in the shell that was asked (the tool's, or the object's): stable from tick to
+    /// tick. Of inner spheres the octant about the tool's origin, of a ball 0.
     pub id: u32,
 }
 

@@ -1,4 +1,5 @@
-//! 6x6 stiffness: its positive part, and the cap on what the hand may feel.
+//! 6x6 stiffness: its positive part, and the cap on what the hand may feel, as the tests ask for it (the
+//! servo's stands in `haptics::coupling`).
 //!
 //! Everything here is real-time safe: fixed size, a bounded number of Jacobi rotations, no allocation.
 

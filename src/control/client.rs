@@ -267,7 +267,8 @@ impl Client {
     }
 }
 
-/// Sends poses and receives state. Real-time friendly: one system call each, no allocation.
+/// Sends poses and receives state. Real-time friendly: no allocation; sending is one system call, receiving
+/// two for each datagram that comes.
 pub struct Datagrams {
     socket: UdpSocket,
     key: [u8; KEY],

@@ -26,7 +26,8 @@ use std::sync::Arc;
 /// One reading of a device. Fixed size, real-time safe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// Pose of the tool point in the device frame, from encoder counts through the profile's kinematics.
+    /// Pose of the tool point in the device frame: encoder counts through the profile's kinematics, what the
+    /// maker's library says, the sum of an input device's deflections, or what was recorded.
     pub pose: Pose,
     /// Joint coordinates as read (rad or m), unused entries 0.
     pub joints: [f64; 6],
@@ -158,8 +159,9 @@ pub trait Device: Send {
     }
 }
 
-/// The last word to a device whose owner cannot speak any more: used from a signal handler, by any thread. Both
-/// functions are async-signal-safe: no allocation, lock, panic, no wait beyond some 20 ms. The process ends afterwards.
+/// The last word to a device whose owner cannot speak any more: used from a signal handler, by any thread.
+/// Its functions are async-signal-safe: no allocation, lock, panic, no wait beyond some 20 ms. The process
+/// ends afterwards.
 pub trait Emergency: Send + Sync + std::fmt::Debug {
     /// Commands zero force. True when the device has taken it, or gives none; false when that is not known.
     fn zero(&self, now_ns: u64) -> bool;

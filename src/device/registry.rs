@@ -36,7 +36,8 @@ const MAX_FILES: usize = 256;
 pub struct OpenOptions {
     /// The user of a simulated device.
     pub hand: HandScript,
-    /// Seed of everything random in a simulated device; `None` = the script's.
+    /// Seed of a simulated device's sensor noise and lost samples; `None` = the script's, which its tremor
+    /// has in any case.
     pub seed: Option<u64>,
     /// Faults of a simulated device, besides those of the script.
     pub faults: Faults,

@@ -51,7 +51,7 @@ pub const MAX_STEPS: u64 = 200;
 pub struct Setup {
     /// The user.
     pub hand: HandScript,
-    /// Seed of everything random; `None` = the script's.
+    /// Seed of sensor noise and lost samples; `None` = the script's, which the tremor always has.
     pub seed: Option<u64>,
     /// Faults besides those of the script.
     pub faults: Faults,

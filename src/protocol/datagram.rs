@@ -249,7 +249,7 @@ impl<'a> Datagram<'a> {
     /// The poses of a motion datagram, normalised, into `out`; returns how many. All or nothing.
     ///
     /// # Errors
-    /// [`WireError::Kind`] for another kind, `Reserved`, `NonFinite`, `Norm`.
+    /// [`WireError::Kind`] for another kind, `Length`, `Reserved`, `NonFinite`, `Norm`, `Range`.
     pub fn poses(&self, out: &mut [MotionPose; MAX_POSES]) -> Result<usize, WireError> {
         if self.header.kind != Kind::Motion {
             return Err(WireError::Kind);

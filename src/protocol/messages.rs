@@ -50,7 +50,7 @@ pub struct Welcome {
     pub resumed: bool,
     /// What the session may do.
     pub role: Role,
-    /// Where and how datagrams go; absent when UDP is switched off.
+    /// Where and how datagrams go; this daemon always says so.
     pub udp: Option<UdpInfo>,
     /// Generation of the scene.
     pub generation: u64,
@@ -132,7 +132,7 @@ pub struct OfDevice {
     pub device: Option<String>,
 }
 
-/// `limits`: lowers the daemon's limits for the armed session; what is absent stays.
+/// `limits`: lowers the limits of a device until the daemon ends, whoever is armed; what is absent stays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -301,7 +301,7 @@ pub struct TelemetryNote {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventNote {
     /// Stable name: `fault`, `armed`, `disarmed`, `taken_over`, `lease_lost`, `motion_stopped`, `object_faded`,
-    /// `contact_begin`, `contact_end`, `shutdown`.
+    /// `recording_failed`, `contact_begin`, `contact_end`, `shutdown`.
     pub event: String,
     /// For people.
     pub text: String,

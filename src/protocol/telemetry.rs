@@ -81,7 +81,8 @@ pub struct State {
     pub depth: f64,
     /// Smallest known separation, m; infinite when far from everything.
     pub distance: f64,
-    /// Largest eigenvalue of the contact stiffness, N/m.
+    /// Largest eigenvalue of the contact's stiffness as it is felt at the device, before the cap, N/m; with a
+    /// virtual tool in series with its spring.
     pub stiffness: f64,
     /// Gain of the ramp, 0..=1.
     pub ramp: f64,

@@ -14,7 +14,7 @@ pub struct Caps {
 }
 
 impl Default for Caps {
-    /// 256 MiB a file (about eight minutes at 1 kHz), 4 GiB in all.
+    /// 256 MiB a file (about ten minutes at 1 kHz), 4 GiB in all.
     fn default() -> Self {
         Self { file_bytes: 256 << 20, total_bytes: 4 << 30 }
     }

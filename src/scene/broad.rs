@@ -54,7 +54,7 @@ impl Broad {
 
     /// Writes the indices of static objects whose ball lies within `reach` (m) of `centre` (scene) to `out`,
     /// ascending, as many as fit. Returns their number and the smallest gap (m) between `centre` and the balls that
-    /// were not written. Real-time safe: no branch per object, O(objects).
+    /// were not written. Real-time safe: O(objects), without a branch for each in blocks out of reach.
     pub fn near(&self, centre: &Point, reach: f64, out: &mut [u16]) -> (usize, f64) {
         let (mut found, mut least) = (0, f64::INFINITY);
         let chunks = self.x.chunks(BLOCK).zip(self.y.chunks(BLOCK));

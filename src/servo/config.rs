@@ -45,7 +45,9 @@ pub struct ServoConfig {
     pub gate_ticks: u32,
     /// Then the force fades in over this time, s.
     pub ramp_up: f64,
-    /// Time over which the force ramps down when it is taken away, and back up after stale samples, s (0.02..=0.05).
+    /// Time over which the force ramps down when it is taken away, s (0.02..=0.05), and back up after stale
+    /// samples that took all of it, unless another lapse began less than `ramp_up` before; else it comes back
+    /// over up to `ramp_up`.
     pub ramp_down: f64,
     /// Time over which a changed object that the tool touches fades in, s.
     pub fade: f64,

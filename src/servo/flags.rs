@@ -98,11 +98,11 @@ pub struct Counters {
     pub lost: AtomicU64,
     /// Periods skipped.
     pub skipped: AtomicU64,
-    /// Ticks that started or ended late.
+    /// Ticks before which periods were skipped.
     pub late: AtomicU64,
     /// Ticks in which the wall-clock deadline ended a query.
     pub deadlines: AtomicU64,
-    /// Ticks whose queries ran out of budget.
+    /// Ticks whose queries ran out of budget or time, or in which a ball's proxy was still on its way.
     pub incomplete: AtomicU64,
     /// Records dropped because the telemetry ring was full.
     pub dropped: AtomicU64,

@@ -81,7 +81,7 @@ pub enum Refusal {
     Disarmed,
     /// Another session is armed.
     Owned,
-    /// There is no latched fault to clear, or its cause persists.
+    /// There is no latched fault to clear. (A cause that persists latches a new one.)
     NoFault,
     /// A number is not finite or out of its range.
     Invalid,

@@ -1,8 +1,8 @@
 //! A counting allocator: proves that ticks neither allocate nor free.
 //!
-//! It only counts, per thread, and never aborts: a process that drives a device must go on. Debug builds of the daemon
-//! and all tests of the servo path install it with `#[global_allocator]`; the servo reports what it counted inside
-//! ticks in [`Counters::heap`](super::handle::Counters).
+//! It only counts, per thread, and never aborts: a process that drives a device must go on. The tests of the
+//! servo path install it with `#[global_allocator]`, the daemon does not. The servo reports what it counted
+//! inside ticks in [`Counters::heap`](super::handle::Counters), which stays 0 without it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -19,8 +19,9 @@
 //! as slowly as it comes on after arming: a stiff wall that came back at once would throw out what it let in softer. In between both go together. With the part r < 1/2 left the limit is (F + EASY)/(1 - 2r). F is then at least what was still felt. A limit that is there stays: short lapses
 //! do not lift it, and F does not begin anew.
 //!
-//! Where the spring is softer than it was or than the material is, the limit is less by the root of that, for the same energy: a pointshell or a sphere tree that
-//! is wholly inside is pressed by the same wrench wherever it is, and feels nothing until it comes out.
+//! Where the spring is softer than both what it was and what the material is, the limit is less by the root
+//! of that, for the same energy: a pointshell or a sphere tree that is wholly inside is pressed by the same
+//! wrench wherever it is, and feels nothing until it comes out.
 //!
 //! What makes an object press otherwise at the same place, such as an edit, makes b otherwise by the same factor.
 //!

@@ -178,7 +178,7 @@ pub struct TickRecord {
     /// How late the thread woke, ns: start minus planned start, or minus that of the first of the skipped periods where it slept
     /// through them (a period missed because the tick before took too long is no late wake-up).
     pub wake_ns: i64,
-    /// Time from the read to the end of the write, ns (0 on the virtual clock).
+    /// Time from the start of the tick to the end of the write, ns (0 on the virtual clock).
     pub compute_ns: u64,
     /// Periods skipped just before this tick.
     pub skipped: u32,
@@ -243,7 +243,7 @@ pub struct TickRecord {
     pub deepest_object: u32,
 }
 
-/// The contact query ran out of budget.
+/// The contact query ran out of budget or time, or a ball's proxy is still on its way.
 pub const FLAG_INCOMPLETE: u32 = 1;
 /// The wall-clock deadline ended the query.
 pub const FLAG_DEADLINE: u32 = 2;
@@ -263,9 +263,9 @@ pub const FLAG_CONTACT_END: u32 = 128;
 pub const FLAG_ADOPTED: u32 = 256;
 /// The return ring was full, so a mailbox was left alone.
 pub const FLAG_RETURN_FULL: u32 = 512;
-/// A stale sample was held.
+/// No new good sample was taken: the last one holds.
 pub const FLAG_HELD_SAMPLE: u32 = 1024;
-/// The energy bound lowered the force.
+/// The energy account changed the command: its bound lowered the force, or its controller added damping.
 pub const FLAG_ENERGY_BOUND: u32 = 2048;
 /// After a lapse the hand is held where it has sunk in, and led out.
 pub const FLAG_AFTER_LAPSE: u32 = 4096;

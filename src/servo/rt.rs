@@ -10,7 +10,7 @@ pub use scheduling::{keep_off, pick_cpu};
 
 use std::fmt;
 
-/// Stack of the servo thread, bytes; touched as a whole before the first tick.
+/// Stack of the servo thread, bytes; half of it is touched before the first tick.
 pub(super) const STACK: usize = 1 << 20;
 
 /// What is asked for.
@@ -138,7 +138,8 @@ pub(super) struct Guard {
     _latency: Option<limits::DmaLatency>,
 }
 
-/// What holds for the calling thread: stack, affinity, policy. Called inside the servo thread.
+/// What is set from inside the servo thread: its stack, affinity and policy, the process's runaway limit, and
+/// the machine's idle states for as long as the guard lives.
 pub(super) fn thread(options: &RtOptions) -> (Vec<RtLine>, Guard) {
     let mut lines = Vec::new();
     memory::prefault_stack();

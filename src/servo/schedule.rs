@@ -106,7 +106,7 @@ impl Schedule {
         self.next_ns = self.next_ns.saturating_add_signed(error.clamp(-FOLLOW_NS, FOLLOW_NS));
     }
 
-    /// Forgets lateness, after a fault was cleared.
+    /// Forgets lateness, once it has been made a fault: it must not count again for the next one.
     pub fn forgive(&mut self) {
         self.in_row = 0;
         self.window.0 = 0;

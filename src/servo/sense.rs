@@ -58,7 +58,8 @@ pub(super) struct Sense {
     profile: Arc<Profile>,
 }
 
-/// How fine the device sees: m and rad between neighbouring encoder readings, in the middle of the workspace.
+/// How fine the device sees: m and rad between neighbouring encoder readings, in the middle of the workspace;
+/// of a gimbal its step and six times its noise.
 fn resolution(profile: &Profile) -> (f64, f64) {
     let angle = profile.gimbal.map_or(0.0, |g| g.resolution + 6.0 * g.noise);
     let Some(encoders) = profile.encoders else { return (0.0, angle) };

@@ -63,9 +63,10 @@ pub(super) fn together<T: Copy>(items: &mut Vec<T>, at: impl Fn(&T) -> Point, in
 /// Rank of each block within its level: by bit reversal (van der Corput), so that the blocks below any rank lie evenly
 /// along the curve, or over the clusters. The first, unsorted blocks keep their order.
 ///
-/// Of two halves of a cluster the first always lies at the same side. If that one came first everywhere, the blocks below a rank
-/// would lie to that side of those they stand for; so every other pair comes the other way round (Gray code), which takes
-/// the error of a part of a level to a half or a quarter.
+/// Of two halves of a cluster that was made bottom-up the first always lies at the same side. If that one
+/// came first everywhere, the blocks below a rank would lie to that side of those they stand for; so with
+/// [`Clusters::BottomUp`] every other pair comes the other way round (Gray code), which takes the error of a
+/// part of a level to a half or a quarter.
 pub(super) fn ranks(ends: &[usize], clusters: Clusters) -> Vec<u32> {
     let mut out = Vec::new();
     for &end in ends {

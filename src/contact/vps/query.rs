@@ -3,7 +3,7 @@
 //! Force law: pressure k d on the tool's surface inside the object, d = depth there, along the shell's inward
 //! normal. By the divergence theorem this is minus the gradient of k times the integral of depth over the overlap,
 //! so a closed loop of poses takes no work, and a flat face of area A pressed h deep is pushed back with k A h. Where
-//! the overlap is smaller than the point spacing, see [`super::sparse`].
+//! the overlap is smaller than the point spacing, see [`sparse`].
 //! Damping presses with c v where a surface element moves against its inward normal with v, but never with more
 //! than the spring, so that it starts from zero at first touch and never pulls.
 

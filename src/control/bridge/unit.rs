@@ -197,7 +197,7 @@ pub(in crate::control) fn refusal(why: Refusal) -> RpcError {
         }
         Refusal::Disarmed => "the force was taken away meanwhile; arm again",
         Refusal::Owned => "another session is armed; `takeover` takes the force from it",
-        Refusal::NoFault => "there is no latched fault, or its cause persists",
+        Refusal::NoFault => "there is no latched fault",
         Refusal::Invalid => "a number is not finite or out of range",
         Refusal::Stopping => "the daemon is shutting down",
     };

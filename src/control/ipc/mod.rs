@@ -1,4 +1,4 @@
-//! The socket server: one task a connection, one writer task, one queue of edits.
+//! The socket server: of each connection a task, a writer, a queue of edits, and a lane to each device.
 
 mod edits;
 mod lanes;

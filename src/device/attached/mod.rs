@@ -204,7 +204,8 @@ pub enum Zeroed {
 const ZEROS: u64 = 3;
 const ZERO_TIME: Duration = Duration::from_secs(3);
 
-/// Opens the device, tells it zero force a few times, closes it. Blocks for three seconds at most. Not real-time.
+/// Opens the device, tells it zero force a few times, closes it. Blocks for three seconds at most, and for up
+/// to one and a half more where its I/O does not end. Not real-time.
 ///
 /// # Errors
 /// As [`open`].

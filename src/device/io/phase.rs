@@ -1,8 +1,8 @@
 //! The device's beat: when its next frame begins, learnt from the arrivals.
 //!
 //! Arrivals come with the device's frames (1 ms) and are seen late, never early: the thread wakes after the event. So the
-//! estimate follows early arrivals quickly and late ones slowly; a clock that drifts by 200 ppm (0.2 µs a frame) is followed
-//! with a lag of some µs. Pure, real-time safe.
+//! estimate follows early arrivals quickly and late ones slowly. A clock that drifts by 200 ppm (0.2 µs a
+//! frame) is followed with a lag of 0.4 µs where it is fast, of 26 µs where it is slow. Pure, real-time safe.
 
 /// Length of a USB frame, ns.
 pub const FRAME_NS: u64 = 1_000_000;

@@ -1,6 +1,7 @@
 //! How the I/O thread is scheduled: as wanted while it exchanges packets with the device, and like any other thread while it
-//! looks for one that is not there. Listing what is on the buses takes milliseconds of a processor, four times a second; above
-//! the servo and on its CPU each of them would cost the servo its ticks.
+//! looks for one that is not there. Listing what is on the buses takes milliseconds of a processor, every two
+//! seconds, or four times a second where nobody tells what is plugged in; above the servo and on its CPU each
+//! of them would cost the servo its ticks.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;

@@ -1,5 +1,5 @@
-//! What the servo thread and the I/O thread of a device share: two mailboxes, the device's state, counters. Everything is
-//! wait-free.
+//! What the servo thread and the I/O thread of a device share: two mailboxes, the device's state, counters.
+//! All that the servo touches is wait-free; the text about what is wrong has a lock, and is not for it.
 
 use super::mailbox::Mailbox;
 use super::seldom::seldom_exceeded;

@@ -1,4 +1,4 @@
-//! Checks of what the device says: finite, fresh, plausible step, speed, workspace.
+//! Checks of what the device says: finite, plausible step, speed, workspace. How old it is the servo checks.
 
 #![cfg_attr(
     not(test),

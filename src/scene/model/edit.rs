@@ -132,7 +132,7 @@ pub enum Edit {
         name: String,
         /// What it is.
         effect: Effect,
-        /// A new one outlives its session.
+        /// It outlives the session that set it last.
         persistent: bool,
     },
     /// Removes an effect.

@@ -22,7 +22,7 @@ static ALL_LOCKED: AtomicBool = AtomicBool::new(false);
 /// a lock of the future would make later allocations fail, so nothing is locked then.
 pub(super) fn lock_all() -> RtLine {
     let limit = getrlimit(Resource::RLIMIT_MEMLOCK).map_or(0, |(soft, _)| soft);
-    // Privileged processes pass the limit; whether we are one shows by trying, on the present memory first.
+    // The limit does not apply to privileged processes.
     if limit != RLIM_INFINITY && !privileged() {
         return RtLine::short(
             WHAT,
@@ -46,9 +46,10 @@ fn privileged() -> bool {
     line.and_then(|l| u64::from_str_radix(l.trim(), 16).ok()).is_some_and(|caps| caps >> 14 & 1 == 1)
 }
 
-/// Locks the geometry that the servo will read, where [`RtOptions::lock_memory`](super::RtOptions::lock_memory) could
-/// not lock everything; else it does nothing. Locking also brings every page in, so that no tick meets one for the
-/// first time. Control side, before publishing; pages already locked cost little.
+/// Locks the geometry that the servo will read, unless
+/// [`RtOptions::lock_memory`](super::RtOptions::lock_memory) has locked everything. Whether locking is wanted
+/// at all the caller has to know. Locking also brings every page in, so that no tick meets one for the first
+/// time. Control side, before publishing; pages already locked cost little.
 ///
 /// # Errors
 /// The kernel's, usually that RLIMIT_MEMLOCK is reached; the scene works all the same.
@@ -104,7 +105,7 @@ fn lock_range((start, bytes): (*const u8, usize)) -> io::Result<()> {
     unsafe { nix::sys::mman::mlock(start, bytes) }.map_err(io::Error::from)
 }
 
-/// Touches most of the thread's stack, so that no tick meets a page for the first time.
+/// Touches half of the thread's stack, so that no tick meets a page for the first time.
 #[inline(never)]
 pub(super) fn prefault_stack() {
     const TOUCHED: usize = super::STACK / 2;

@@ -40,7 +40,8 @@ pub(super) fn fifo(priority: u8) -> RtLine {
 }
 
 /// The CPU for the servo: an isolated one if the kernel has one that this process may use, else the last allowed one.
-/// `None` when only one CPU is allowed: pinning would then gain nothing and starve the rest.
+/// `None` when only one CPU is allowed: pinning would then gain nothing and starve the rest. For benches and
+/// tests; the daemon, which may have several servos, splits its CPUs by `control::cpu::Cpus`.
 pub fn pick_cpu() -> Option<usize> {
     let isolated = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
     let set = sched_getaffinity(Pid::from_raw(0)).ok()?;
@@ -53,7 +54,7 @@ pub fn pick_cpu() -> Option<usize> {
 }
 
 /// Keeps the calling thread, and every thread that it starts from now on, off the servo's CPU. Call it in `main` before
-/// any pool or runtime starts.
+/// any pool or runtime starts. For benches and tests, as [`pick_cpu`].
 ///
 /// # Errors
 /// When the kernel refuses, or no other CPU is left.

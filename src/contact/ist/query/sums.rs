@@ -27,7 +27,7 @@ pub(super) struct Sums {
     /// Bounds added one by one, m^3.
     pub(super) lower: f64,
     pub(super) upper: f64,
-    /// Deepest place so far by octant about the tool's ball: depth (m) and grid coordinates.
+    /// Deepest place so far by octant about the tool's origin: depth (m) and grid coordinates.
     pub(super) deepest: [(f32, [f32; 3]); 8],
     /// The same places' inward gradients.
     pub(super) inward: [[f32; 3]; 8],
