@@ -6,6 +6,7 @@ use hapticd::device::{Lifecycle, ReadFault, WriteFault};
 use hapticd::geometry::{Pose, Vec3};
 use hapticd::servo::handle::{Refusal, ServoCommand};
 use hapticd::servo::record::{FLAG_AFTER_LAPSE, FLAG_HELD_SAMPLE, Fault, ServoState, TickRecord, ZeroReason};
+use nalgebra::UnitQuaternion;
 
 /// Armed, fully on and pressing with some newtons.
 fn pressing() -> (Bench, Puppet) {
@@ -134,6 +135,18 @@ fn a_runaway_is_stopped() {
     check(&mut bench, &puppet, Fault::Velocity);
 }
 
+/// A driven rotation, too: 40 rad/s is plausible, beyond the limit of 30.
+#[test]
+fn a_turn_that_runs_away_is_stopped() {
+    let (mut bench, puppet) = pressing();
+    for _ in 0..4 {
+        puppet
+            .with(|s| s.pose.rotation = UnitQuaternion::from_scaled_axis(Vec3::z() * 0.04) * s.pose.rotation);
+        bench.step();
+    }
+    check(&mut bench, &puppet, Fault::Velocity);
+}
+
 #[test]
 fn outside_the_workspace() {
     let (mut bench, puppet) = pressing();
@@ -170,6 +183,21 @@ fn stale_samples_ramp_down_come_back_or_become_a_fault() {
     }
 }
 
+/// A device that is ready and has not given a sample yet.
+#[test]
+fn nobody_arms_without_a_sample() {
+    for read in [ReadFault::Stale, ReadFault::Garbled] {
+        let (mut bench, puppet) = Bench::puppet(Vec3::new(0.0, 0.05, 0.0));
+        puppet.with(|s| s.read = Some(read));
+        let answer = bench.command(ServoCommand::Arm { session: 1 });
+        let stale = (bench.last.state, bench.last.fault) == (ServoState::Fault, Fault::Stale);
+        assert!(answer.is_err() || stale, "{answer:?} {:?}", bench.last);
+        bench.steps(50);
+        assert_eq!((norm(bench.last.force), puppet.get().command.force.norm()), (0.0, 0.0));
+        assert_ne!(bench.last.state, ServoState::Rendering);
+    }
+}
+
 #[test]
 fn refused_writes() {
     for (write, fault) in [
@@ -195,6 +223,22 @@ fn too_many_late_ticks() {
     }
     bench.servo.delay(3 * MS);
     bench.step();
+    check(&mut bench, &puppet, Fault::Overrun);
+}
+
+/// Never twenty in a row, and two hundred in a second, which slides in steps of half of one.
+#[test]
+fn late_ticks_that_add_up_within_a_second() {
+    let (mut bench, puppet) = pressing();
+    let (begin, mut late) = (bench.servo.now_ns(), 0);
+    while bench.last.state == ServoState::Rendering {
+        bench.servo.delay(2 * MS * (late % 2));
+        late += 1;
+        bench.step();
+        assert!(late < 1000, "two of four milliseconds are late");
+    }
+    let within = bench.servo.now_ns() - begin;
+    assert!((400..=500).contains(&late) && within <= 1001 * MS, "{late} ticks in {within} ns");
     check(&mut bench, &puppet, Fault::Overrun);
 }
 

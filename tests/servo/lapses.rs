@@ -245,6 +245,28 @@ fn too_few_samples_let_the_force_fade_out_and_say_so() {
     rig.stands(2.0, "samples again");
 }
 
+/// The hand draws back faster than what it sank into may lead it out: nothing holds it until it is at the end of that, and the record says why.
+#[test]
+fn who_draws_back_after_a_lapse_feels_nothing_and_reads_why() {
+    let mut rig = Rig::on_floor();
+    rig.lean(2.0);
+    rig.steps(100, |_| true);
+    rig.step(false);
+    rig.push.y = 6.0;
+    let mut told = 0;
+    for _ in 0..500 {
+        let r = rig.step(false);
+        if r.zero == ZeroReason::AfterLapse {
+            // Still inside what it sank into.
+            assert!(norm(r.force) == 0.0 && r.touched == 1 && r.flags & FLAG_AFTER_LAPSE != 0, "{r:?}");
+            assert_eq!(rig.puppet.get().command.force.norm(), 0.0);
+            told += 1;
+        }
+    }
+    assert!(told > 0, "never told");
+    assert_eq!(rig.bench.last.zero, ZeroReason::NoContact);
+}
+
 /// Lapses of all lengths, and the hand leans on, or opens when the samples are back.
 #[test]
 fn a_lapse_of_any_length_gives_no_more_than_the_wall_held() {

@@ -1,17 +1,18 @@
 //! How force comes and goes: arming, gate, ramps, disarm, lease, stop, clutch, recentring, tool change.
 
-use crate::world::{Bench, MS, cube_tool, floor, norm, object, scene, sphere_tool};
-use hapticd::contact::ToolShape;
-use hapticd::geometry::{Pose, Vec3};
+use crate::device::Puppet;
+use crate::world::{Bench, MS, cube_tool, field, floor, norm, object, scene, sphere_tool};
+use hapticd::contact::{ObjectShape, ToolShape};
+use hapticd::geometry::{Pose, Vec3, Wrench};
 use hapticd::scene::snapshot::{Snapshot, Tool};
-use hapticd::servo::handle::{Refusal, ServoCommand};
+use hapticd::servo::handle::{Refusal, ServoCommand, ServoConfig};
 use hapticd::servo::record::{FLAG_CONTACT_BEGIN, FLAG_CONTACT_END, ServoState, ZeroReason};
 use std::sync::Arc;
 
 const FREE: Vec3 = Vec3::new(0.0, 0.03, 0.0);
 
 /// Moves the puppet along y at 5 cm/s.
-fn glide(bench: &mut Bench, puppet: &crate::device::Puppet, to: f64) {
+fn glide(bench: &mut Bench, puppet: &Puppet, to: f64) {
     loop {
         let at = puppet.get().pose.translation.vector;
         let step = (to - at.y).clamp(-5e-5, 5e-5);
@@ -106,6 +107,60 @@ fn arming_inside_an_object_gives_no_force_until_the_tool_is_out() {
     assert!((0..400).any(|_| bench.step().ramp >= 1.0));
 }
 
+/// Half a floor under one half of a cube and half a ceiling over the other push it nowhere, but turn it.
+#[test]
+fn arming_where_only_a_torque_is_felt_gives_none_until_it_is_gone() {
+    // The cube's faces lie 1 mm within each.
+    let below = ObjectShape::Field(field(0.03, 121, |p| (-(p.y + 0.009)).min(p.x)));
+    let above = ObjectShape::Field(field(0.03, 121, |p| (p.y - 0.009).min(-p.x)));
+    let at = Pose::translation(FREE.x, FREE.y, FREE.z);
+    let (tool, both) = (cube_tool(2000), [object(1, below, at, 3000.0), object(2, above, at, 3000.0)]);
+    // A gate that is wide open for torques shows that no force keeps it shut.
+    for gate_torque in [ServoConfig::default().gate_torque, 10.0] {
+        let puppet = Puppet::new(FREE);
+        let config = ServoConfig { gate_torque, ..ServoConfig::default() };
+        let small = config.gate_force;
+        let mut bench = Bench::new(Box::new(puppet.clone()), config);
+        bench.publish(scene(1, &tool, both.to_vec()));
+        bench.step();
+        bench.command(ServoCommand::Arm { session: 1 }).unwrap();
+        bench.command(ServoCommand::Lease { until_ns: u64::MAX }).unwrap();
+        if gate_torque > 1.0 {
+            assert!((0..600).any(|_| bench.step().ramp >= 1.0), "{:?}", bench.last);
+            assert!(norm(bench.last.torque) > 0.01 && norm(bench.last.force) < small, "{:?}", bench.last);
+            continue;
+        }
+        for _ in 0..500 {
+            let r = bench.step();
+            assert_eq!((r.state, r.zero, r.touched), (ServoState::Armed, ZeroReason::ArmingGate, 2));
+            assert_eq!(puppet.get().command, Wrench::ZERO);
+        }
+        for k in 0..600 {
+            puppet.place(FREE + Vec3::new(0.0, 0.0, 1e-4 * f64::from(k)));
+            bench.step();
+        }
+        assert!((0..600).any(|_| bench.step().ramp >= 1.0), "{:?}", bench.last);
+    }
+}
+
+/// Before the first scene.
+#[test]
+fn arming_without_a_scene_waits_for_one() {
+    let puppet = Puppet::new(FREE);
+    let mut bench = Bench::new(Box::new(puppet.clone()), ServoConfig::default());
+    bench.step();
+    assert_eq!(bench.command(ServoCommand::Arm { session: 1 }), Ok(()));
+    bench.command(ServoCommand::Lease { until_ns: u64::MAX }).unwrap();
+    for _ in 0..100 {
+        let r = bench.step();
+        assert_eq!((r.state, r.zero, norm(r.force)), (ServoState::Armed, ZeroReason::NoScene, 0.0));
+        assert_eq!(puppet.get().command, Wrench::ZERO);
+    }
+    bench.publish(scene(1, &sphere_tool(0.01), vec![object(1, floor(), Pose::identity(), 1000.0)]));
+    assert!((0..1000).any(|_| bench.step().ramp >= 1.0), "{:?}", bench.last);
+    assert_eq!(bench.last.state, ServoState::Rendering);
+}
+
 #[test]
 fn a_disarm_flag_ramps_to_zero_at_the_device_whatever_the_queue_holds() {
     let (mut bench, puppet) = Bench::puppet(FREE);
@@ -161,6 +216,22 @@ fn a_stop_ramps_down_and_finishes_and_nobody_arms_any_more() {
     assert_eq!(puppet.get().command.force.norm(), 0.0);
 }
 
+/// A servo that nobody armed says so too when it ends, and one that is dropped in the middle of it all leaves no force behind.
+#[test]
+fn whatever_ends_a_servo_leaves_no_force() {
+    let (mut bench, _puppet) = Bench::puppet(FREE);
+    assert_eq!(bench.steps(5).zero, ZeroReason::NotArmed);
+    bench.handle.stop();
+    assert_eq!(bench.step().zero, ZeroReason::Shutdown);
+    assert!(bench.servo.finished());
+    let (mut bench, puppet) = Bench::puppet(FREE);
+    bench.arm();
+    glide(&mut bench, &puppet, 0.005);
+    assert!(puppet.get().command.force.norm() > 1.0);
+    drop(bench);
+    assert_eq!(puppet.get().command, Wrench::ZERO);
+}
+
 #[test]
 fn degraded_real_time_refuses_to_arm_when_required() {
     let (mut bench, _) = Bench::puppet(FREE);
@@ -182,6 +253,8 @@ fn limits_can_be_lowered_and_not_raised() {
     bench.command(limits(1e9)).unwrap();
     let r = bench.steps(50);
     assert!((norm(r.force) - free).abs() < 1e-6, "back to what the contact wants, not more");
+    bench.command(limits(0.0)).unwrap();
+    assert_eq!((bench.steps(50).zero, puppet.get().command), (ZeroReason::NoForce, Wrench::ZERO));
     assert_eq!(bench.command(limits(f64::NAN)), Err(Refusal::Invalid));
     assert_eq!(bench.command(limits(-1.0)), Err(Refusal::Invalid));
 }

@@ -183,12 +183,34 @@ fn speed_and_place_are_faults_after_three_ticks() {
     let mut watch = Watch::default();
     let seen = [0; 3].map(|_| watch.motion(&limits, &Pose::identity(), &fast));
     assert_eq!(seen, [Seen::Fine, Seen::Fine, Seen::TooFast]);
+    // Turning alone, and the two are counted together.
+    let turns = Twist { linear: Vec3::zeros(), angular: Vec3::new(0.0, 0.0, -10.1) };
+    watch.reset();
+    let seen = [turns, fast, turns].map(|twist| watch.motion(&limits, &Pose::identity(), &twist));
+    assert_eq!(seen, [Seen::Fine, Seen::Fine, Seen::TooFast]);
+    watch.reset();
     let out = Pose::translation(0.0, 0.0, 0.11);
     let seen = [0; 3].map(|_| watch.motion(&limits, &out, &Twist::ZERO));
     assert_eq!(seen, [Seen::Fine, Seen::Fine, Seen::Outside]);
     let nan = Twist { linear: Vec3::new(f64::NAN, 0.0, 0.0), angular: Vec3::zeros() };
     let seen = [0; 3].map(|_| watch.motion(&limits, &Pose::identity(), &nan));
     assert_eq!(seen[2], Seen::TooFast, "an unreadable speed counts as too fast");
+}
+
+/// What is no rotation is no pose, however finite.
+#[test]
+fn a_quaternion_that_is_not_of_unit_length_is_no_number() {
+    let turned = UnitQuaternion::from_scaled_axis(Vec3::new(0.3, -0.2, 0.5)).into_inner();
+    for (length, verdict) in [
+        (0.0, Verdict::NonFinite),
+        (0.5, Verdict::NonFinite),
+        (0.998, Verdict::NonFinite),
+        (1.002, Verdict::NonFinite),
+        (1.0 + 1e-6, Verdict::Use),
+    ] {
+        let pose = Pose::from_parts(Translation3::identity(), Unit::new_unchecked(turned * length));
+        assert_eq!(Watch::default().sample(&sample_limits(), &pose, 0), verdict, "{length}");
+    }
 }
 
 /// A first sample has none before it: one that no device can have is not taken all the same, and forces out no later one.
