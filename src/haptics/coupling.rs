@@ -248,8 +248,8 @@ fn inverse_sqrt(x: f64) -> f64 {
 /// eight squarings: tr(A^256)^(1/256) <= 6^(1/256) x the largest. Smooth in A (unlike the eigenvalue where two cross),
 /// so the factor is continuous and jumps in no derivative. A non-finite matrix gives infinity.
 fn largest<const N: usize>(a: &SMatrix<f64, N, N>) -> f64 {
-    let (mut a, mut log_scale, mut power) = (*a, 0.0, 1.0);
-    for _ in 0..8 {
+    let (mut a, mut octaves, mut power) = (*a, 0.0, 1.0);
+    for _ in 0..7 {
         let trace = a.trace();
         if !trace.is_finite() {
             return f64::INFINITY;
@@ -258,14 +258,29 @@ fn largest<const N: usize>(a: &SMatrix<f64, N, N>) -> f64 {
             // The zero matrix, or one that is not positive semidefinite.
             return if a.iter().all(|x| x.is_finite()) { 0.0 } else { f64::INFINITY };
         }
-        a /= trace;
-        log_scale += trace.ln() * power;
-        a = a * a;
+        // By a power of two that brings the trace near 1: exact, and no logarithm each time. 2045: its inverse is still a normal number.
+        let exponent = (trace.to_bits() >> 52).min(2045);
+        a *= f64::from_bits((2046 - exponent) << 52);
+        octaves += (exponent as f64 - 1023.0) * power;
+        a = squared(&a);
         power *= 0.5;
     }
-    let all = (log_scale + a.trace().ln() * power).exp();
+    // The last one's trace is the sum of the squares.
+    let all = (octaves + a.norm_squared().log2() * 0.5 * power).exp2();
     // What is no number must not look small to who takes the larger of two.
     if all.is_nan() { f64::INFINITY } else { all }
+}
+
+/// Square of a symmetric matrix, half of which is the other half.
+fn squared<const N: usize>(a: &SMatrix<f64, N, N>) -> SMatrix<f64, N, N> {
+    let mut square = SMatrix::zeros();
+    for i in 0..N {
+        for j in 0..=i {
+            let dot = a.column(i).dot(&a.column(j));
+            (square[(i, j)], square[(j, i)]) = (dot, dot);
+        }
+    }
+    square
 }
 
 /// Largest eigenvalue of the translational block of a stiffness, N/m: the trigonometric solution of the characteristic
@@ -432,6 +447,20 @@ mod tests {
         let expect = (-std::f64::consts::PI * (tau - 0.5 * t) * (k / m).sqrt()).exp();
         let decay = peaks[1] / peaks[0];
         assert!((decay.ln() / expect.ln() - 1.0).abs() < 0.2, "{decay} {expect}");
+    }
+
+    #[test]
+    fn the_bound_holds_from_end_to_end_of_the_numbers() {
+        for x in [5e-324, 1e-310, f64::MIN_POSITIVE, 1e-200, 1e-3, 1.0, 1e9, 1e200, f64::MAX / 8.0] {
+            let bound = largest(&Matrix6::from_diagonal(&[x, 0.0, 0.3 * x, x, 0.0, x].into()));
+            // Of subnormal numbers there are only so many.
+            let least = 5e-324f64;
+            assert!(bound >= x * (1.0 - 1e-9) - least && bound <= x * 1.0071 + least, "{bound:e} {x:e}");
+        }
+        let whole = Matrix6::repeat(f64::MAX / 64.0);
+        assert!(largest(&whole) >= f64::MAX / 11.0, "six times each");
+        assert_eq!(largest(&Matrix6::zeros()), 0.0);
+        assert_eq!(largest(&Matrix6::repeat(f64::MAX)), f64::INFINITY);
     }
 
     proptest! {
