@@ -131,7 +131,7 @@ fn the_systemd_unit_with_a_device() {
 #[test]
 #[ignore = "boots a virtual machine: two minutes"]
 fn the_systemd_unit_on_the_real_time_kernel() {
-    in_the_machine("unit", &["--rt"]);
+    in_the_machine("unit-rt", &["--rt"]);
 }
 
 /// What is done inside the machine.
@@ -142,7 +142,8 @@ fn the_part() {
         Ok("hid") => hid::through_uhid(),
         Ok("usbhid") => hid::on_usb(),
         Ok("falcon") => falcon::falcon(),
-        Ok("unit") => unit::unit(),
+        Ok("unit") => unit::unit(false),
+        Ok("unit-rt") => unit::unit(true),
         Ok("unit-device") => unit_device::unit_with_a_device(),
         Ok("falcon-device") => falcon::device(),
         _ => println!("skipped: not in the machine"),

@@ -17,7 +17,7 @@ fn way(t: f64) -> Pose {
     Pose::from_parts(at.into(), UnitQuaternion::from_scaled_axis(turn))
 }
 
-/// A million ticks for each stiffness: a tool of 12 g, and one without mass, that its device carries over a floor under one of its corners. The
+/// A million ticks for each stiffness: a tool of 12 g, and, for a fifth of them, one without mass, that its device carries over a floor under one of its corners. The
 /// spring never gives more than its stretch and damping are worth, and the corner is never farther in than the force presses it.
 #[test]
 fn a_virtual_tool_survives_a_million_ticks_of_every_stiffness() {
@@ -33,12 +33,12 @@ fn a_virtual_tool_survives_a_million_ticks_of_every_stiffness() {
         max_turn: f64::INFINITY,
     };
     let corner = Vec3::new(0.01, -0.01, 0.01);
-    for (stiffness, masses) in [(1e4, [0.012, 0.0]), (1e5, [0.012, 0.0]), (1e6, [0.012, 0.0])] {
-        for mass in masses {
+    for stiffness in [1e4, 1e5, 1e6] {
+        for (mass, ticks) in [(0.012, 1_000_000), (0.0, 200_000)] {
             let body = Body { mass, radius: 0.017, lever: 0.0, fastest: 2.0 };
             let mut tool = VirtualTool { pose: way(0.0), twist: Twist::ZERO };
             let (mut pressed, mut most) = (0, 0.0f64);
-            for k in 1..=500_000u32 {
+            for k in 1..=ticks {
                 let t = f64::from(k) * DT;
                 let (target, before) = (way(t), way(t - DT));
                 let motion = Twist {
@@ -67,7 +67,7 @@ fn a_virtual_tool_survives_a_million_ticks_of_every_stiffness() {
                 most = most.max(f);
             }
             println!("{stiffness} N/m, {mass} kg: {pressed} ticks pressed, {most:.2} N at most");
-            assert!(pressed > 100_000 && most > 4.0, "{stiffness} {mass}: {pressed} {most}");
+            assert!(pressed > ticks / 5 && most > 4.0, "{stiffness} {mass}: {pressed} {most}");
         }
     }
 }

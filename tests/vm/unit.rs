@@ -162,8 +162,10 @@ fn ends_with_zero_and_comes_back(what: &str, old: &str, probe: &Probe, owner: &m
     let _ = owner.wait();
 }
 
-pub fn unit() {
-    let realtime = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|t| t.trim() == "1");
+/// On the real-time kernel, or on the plain one.
+pub fn unit(realtime: bool) {
+    let found = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|t| t.trim() == "1");
+    assert_eq!(found, realtime, "the kernel that was asked for");
     let kernel = if realtime { "PREEMPT_RT" } else { "plain" };
     install(&format!("{SIMULATED}{CONFIG}"));
     // Comes back when the daemon has said that it is ready.
