@@ -359,6 +359,43 @@ mod tests {
         assert!(!end(vec![keeper]).zero);
     }
 
+    /// A bridge that is hung renews no lease and lets go of nobody: the force ends where that is found, and so does the daemon.
+    #[test]
+    fn a_bridge_that_takes_nothing_ends_the_force() {
+        use super::super::bridge::{BridgeOptions, spawn};
+        use std::sync::atomic::Ordering::Relaxed;
+        // For the whole process there is no force any more.
+        if !signals::testing::alone("control::keeper::tests::a_bridge_that_takes_nothing_ends_the_force") {
+            return;
+        }
+        let options = BridgeOptions {
+            socket: super::super::udp::open(0).expect("a socket"),
+            sessions: Arc::default(),
+            cpus: Cpus::split(crate::config::Core::Auto).expect("CPUs"),
+            flight: 0,
+            roles: vec!["main".into()],
+            dump: Arc::new(|_, _, _| ()),
+        };
+        let (bridge, thread) = spawn(options).expect("a thread");
+        let (handle, mut servo) = signals::testing::armed();
+        let counters = handle.counters();
+        let owner = || counters.owner.load(Relaxed);
+        // One that takes what it is told leaves the force alone.
+        tell(&bridge, Request::Detach(7));
+        for _ in 0..100 {
+            servo.step();
+        }
+        assert_eq!((owner(), signals::has_panicked()), (1, false));
+        tell(&bridge, Request::Stop);
+        thread.join().expect("ends");
+        tell(&bridge, Request::Detach(7));
+        for _ in 0..100 {
+            servo.step();
+        }
+        assert_eq!((owner(), signals::has_panicked()), (0, true));
+        assert_eq!((counters.state(), counters.fault()), (ServoState::Fault, Fault::Panic));
+    }
+
     /// What the device of an earlier servo did not confirm stays in doubt until another servo has it.
     #[test]
     fn a_device_that_did_not_confirm_its_zero_is_told_and_stays_in_doubt() {

@@ -20,10 +20,15 @@ fn bridge() -> (Bridge, Arc<Sessions>, std::thread::JoinHandle<()>) {
 }
 
 fn session(sessions: &Sessions) -> Arc<Session> {
+    admit(sessions, None).0
+}
+
+/// A connection's session, and whether it is that of the token.
+fn admit(sessions: &Sessions, token: Option<&str>) -> (Arc<Session>, bool) {
     let peer = Peer { pid: 1, uid: 2, groups: vec![] };
     let outbox = Arc::new(Outbox::default());
-    let a = Applicant { peer: &peer, client: "t", role: Role::Owner, token: None, outbox };
-    sessions.admit(a, 9).unwrap().0
+    let a = Applicant { peer: &peer, client: "t", role: Role::Owner, token, outbox };
+    sessions.admit(a, 9).unwrap()
 }
 
 #[tokio::test]
@@ -103,14 +108,27 @@ impl Stalling {
     fn live(&mut self, ms: u64, bridge: bool) {
         for _ in 0..ms {
             self.servo.step();
-            let now = self.servo.now_ns();
             if bridge {
-                self.state.shared.beat_ms.store(now / 1_000_000, Relaxed);
-                self.state.answer();
-                self.state.keep_leases(now);
-                self.state.drain(now);
+                self.state.shared.beat_ms.store(self.servo.now_ns() / 1_000_000, Relaxed);
+                self.round();
             }
         }
+    }
+
+    /// Lets `ms` go by without a beat of the tokio side: servo and bridge go on.
+    fn without_beat(&mut self, ms: u64) {
+        for _ in 0..ms {
+            self.servo.step();
+            self.round();
+        }
+    }
+
+    /// A round of the bridge.
+    fn round(&mut self) {
+        let now = self.servo.now_ns();
+        self.state.answer();
+        self.state.keep_leases(now);
+        self.state.drain(now);
     }
 }
 
@@ -136,6 +154,37 @@ async fn a_late_renewal_does_not_take_the_force_from_a_living_owner() {
     assert_eq!(s.owner(), 0);
     s.live(1, true);
     assert_eq!(s.state.shared.owner(0), 0);
+}
+
+/// The bridge renews what the tokio side lives for: where that hangs, nobody would hear of an owner that has gone.
+#[tokio::test]
+async fn a_tokio_side_that_hangs_loses_the_force_though_the_bridge_goes_on() {
+    let mut s = Stalling::new();
+    s.live(100, true);
+    // As long as a busy machine may keep it from running it keeps the force.
+    s.without_beat(750);
+    assert_eq!((s.owner(), s.state.shared.owner(0)), (s.session.id, s.session.id));
+    s.live(100, true);
+    assert_eq!(s.owner(), s.session.id);
+    s.without_beat(1200);
+    assert_eq!((s.owner(), s.state.shared.owner(0)), (0, 0));
+    // That it comes back brings nothing back.
+    s.live(100, true);
+    assert_eq!((s.owner(), s.state.shared.owner(0)), (0, 0));
+}
+
+/// The force was the old connection's, which nobody has told to end: the new one must arm for itself.
+#[tokio::test]
+async fn a_session_that_is_resumed_beside_its_old_connection_has_no_force() {
+    let mut s = Stalling::new();
+    let (session, resumed) = admit(&s.state.all, Some(s.session.token()));
+    assert!(resumed && session.id == s.session.id);
+    s.state.handle(Request::Open(session));
+    s.live(100, true);
+    assert_eq!((s.owner(), s.state.shared.owner(0)), (0, 0));
+    let answer = s.arm();
+    s.live(10, true);
+    assert_eq!((answer.await.unwrap().map_err(|e| e.code), s.owner()), (Ok(()), s.session.id));
 }
 
 /// Who was told that the servo did not answer in time, or has gone, is not given the force when it does.
