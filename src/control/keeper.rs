@@ -180,7 +180,7 @@ impl Keeper {
         for note in s.rt.iter().filter(|n| !n.ok) {
             tracing::warn!("real-time: {}: {}; cure: {}", note.what, note.why, note.cure);
         }
-        board.servo(self.device, &s.device, s.rt, s.limits, counters.clone());
+        board.servo(self.device, &s);
         self.servo = Some(Servo { flags, counters, join: Some(s.join) });
         self.in_doubt = false;
         tell(bridge, Request::Attach(self.device, Box::new(s.handle)));
