@@ -183,7 +183,7 @@ impl Keeper {
         board.servo(self.device, &s);
         self.servo = Some(Servo { flags, counters, join: Some(s.join) });
         self.in_doubt = false;
-        tell(bridge, Request::Attach(self.device, Box::new(s.handle)));
+        tell(bridge, Request::Attach(self.device, Box::new(s.handle), s.limits));
     }
 }
 

@@ -168,8 +168,9 @@ impl Server {
 
     fn device_status(&self, device: usize, generation: u64) -> DeviceStatus {
         let facts = self.board.device(device);
-        let [force, torque, velocity] = facts.limits;
         let shared = self.bridge.shared.devices.get(device);
+        // What clients have lowered since the servo started is known where they asked for it.
+        let [force, torque, velocity] = shared.and_then(|d| d.limits()).unwrap_or(facts.limits);
         let workspace = facts.counters.as_ref().and_then(|c| c.workspace.newest());
         DeviceStatus {
             role: self.board.roles.get(device).cloned().unwrap_or_default(),

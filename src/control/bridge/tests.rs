@@ -48,6 +48,9 @@ async fn a_contact_that_ends_names_the_object_that_was_touched() {
     }
 }
 
+/// What its device bears, N, N·m, m/s.
+const CAPS: [f64; 3] = [5.0, 0.5, 1.0];
+
 /// A servo on the virtual clock, and the bridge's state for it without its thread: armed by one session, and rendering.
 struct Stalling {
     state: State,
@@ -85,7 +88,7 @@ impl Stalling {
             ServoConfig { lease: crate::config::Config::default().control.lease_s, ..Default::default() };
         let (handle, end) = channel(config);
         let mut servo = crate::servo::run::VirtualServo::new(end, device);
-        state.attach(0, Box::new(handle));
+        state.attach(0, Box::new(handle), CAPS);
         let session = session(&sessions);
         state.sessions.insert(session.id, datagrams::Client::new(session.clone(), 1));
         servo.step();
@@ -185,6 +188,32 @@ async fn a_session_that_is_resumed_beside_its_old_connection_has_no_force() {
     let answer = s.arm();
     s.live(10, true);
     assert_eq!((answer.await.unwrap().map_err(|e| e.code), s.owner()), (Ok(()), s.session.id));
+}
+
+/// The device's own limits, those of the configuration and the least that a client has asked for: in the answer, and for `status`.
+#[tokio::test]
+async fn what_is_told_of_the_limits_is_what_holds_now() {
+    let mut s = Stalling::idle();
+    let velocity = CAPS[2].min(ServoConfig::default().max_velocity);
+    assert_eq!(s.state.shared.devices[0].limits(), Some([CAPS[0], CAPS[1], velocity]));
+    let mut lower = |force: Option<f64>, torque: Option<f64>| {
+        let (reply, mut answer) = oneshot::channel();
+        s.state.handle(Request::Limits { device: 0, force, torque, velocity: None, reply });
+        s.live(2, true);
+        let told = answer.try_recv().unwrap().unwrap();
+        let told = [told.force, told.torque, told.velocity];
+        assert_eq!(s.state.shared.devices[0].limits(), Some(told));
+        told
+    };
+    assert_eq!(lower(None, Some(0.2)), [CAPS[0], 0.2, velocity]);
+    assert_eq!(lower(Some(99.0), Some(9.0)), [CAPS[0], 0.2, velocity], "nothing is raised");
+    assert_eq!(lower(Some(1.5), None), [1.5, 0.2, velocity]);
+    // A servo that comes after it has them, too, and the time between says nothing else.
+    s.state.handle(Request::Detach(0));
+    assert_eq!(s.state.shared.devices[0].limits(), Some([1.5, 0.2, velocity]));
+    let (handle, _end) = channel(ServoConfig { max_torque: 0.1, ..ServoConfig::default() });
+    s.state.handle(Request::Attach(0, Box::new(handle), CAPS));
+    assert_eq!(s.state.shared.devices[0].limits(), Some([1.5, 0.1, velocity]));
 }
 
 /// Who was told that the servo did not answer in time, or has gone, is not given the force when it does.
