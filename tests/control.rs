@@ -7,6 +7,8 @@ mod builds;
 #[path = "control/cache.rs"]
 mod cache;
 mod daemon;
+#[path = "control/recordings.rs"]
+mod recordings;
 #[path = "control/replay.rs"]
 mod replay;
 

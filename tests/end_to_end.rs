@@ -299,6 +299,8 @@ fn limits_are_lowered_and_never_raised() {
     let again = c.call("limits", json!({"force": 5.0, "torque": 1e6})).expect("keeps");
     assert_eq!(again["force"], 0.2);
     assert_eq!(again["torque"], torque);
+    let status = d.status().limits;
+    assert_eq!((status.force, status.torque), (0.2, torque), "what holds now");
     add_cube(&mut c, d.dir.path(), "cube", &json!({"pose": at(AWAY)}));
     c.call("material.set", json!({"name": "cube-mat", "stiffness": 3000.0})).expect("stiff");
     arm(&d, &mut c);

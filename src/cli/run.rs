@@ -9,7 +9,7 @@ use crate::control::cpu::Cpus;
 use crate::control::log::Log;
 use crate::control::supervisor::{self, Ending, Engine};
 use crate::control::throttle::LogThrottle;
-use crate::scene::model::{Limits, Scene};
+use crate::scene::model::Scene;
 use anyhow::Context;
 use local::{Local, Speed};
 use std::io::IsTerminal;
@@ -87,7 +87,7 @@ fn prepare(args: &Args) -> anyhow::Result<(Config, Scene, Vec<Box<dyn Engine>>)>
             dir.display()
         );
     }
-    let limits = Limits { proxy_on_mesh: config.scene.proxy_on_mesh, ..Limits::default() };
+    let limits = super::settings::scene(&config);
     let scene = match &config.scene.file {
         Some(path) => crate::scene::file::load(path, limits)?.scene,
         None => Scene::new(limits),
@@ -124,6 +124,31 @@ fn start_log(config: &Config) -> anyhow::Result<Log> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The one number that the configuration names holds for the meshes, too.
+    #[test]
+    fn the_meshes_of_the_daemon_s_scene_have_the_memory_that_is_configured() {
+        use crate::geometry::{field::build::FieldParams, shapes};
+        use crate::scene::model::{Edit, GeometrySpec, SourceMesh};
+        let dir = tempfile::tempdir().unwrap();
+        let (file, start) = (dir.path().join("c.toml"), dir.path().join("scene.toml"));
+        std::fs::write(&start, "").unwrap();
+        // Of 20,480 and of 81,920 triangles: half a MiB, and two.
+        let load = |scene: &Scene, level| {
+            let mesh = SourceMesh::new(shapes::icosphere(0.01, level), "ball");
+            let spec = GeometrySpec { mesh, params: FieldParams::default(), method: None, hold_thin: false };
+            scene.apply(0, &[Edit::AddGeometry { name: None, spec, persistent: false }]).map(drop)
+        };
+        for from in [String::new(), format!("file = {start:?}\n")] {
+            for (mib, fits) in [(1, false), (3, true)] {
+                std::fs::write(&file, format!("[scene]\nmemory_cap_mb = {mib}\n{from}")).unwrap();
+                let args = Args { config: Some(file.clone()), debug_requests: false };
+                let (_, scene, _) = prepare(&args).unwrap();
+                load(&scene, 5).unwrap();
+                assert_eq!(load(&scene, 6).is_ok(), fits, "{mib} MiB {from}");
+            }
+        }
+    }
 
     #[test]
     fn an_end_without_confirmed_zero_has_a_code_of_its_own_and_a_panic_does_not_hide_it() {

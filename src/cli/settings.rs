@@ -5,6 +5,7 @@ use crate::device::attached::Attached;
 use crate::device::io::scheduling::Scheduling;
 use crate::haptics::coupling;
 use crate::haptics::guard::energy::EnergyGuard;
+use crate::scene::model::Limits;
 use crate::servo::handle::ServoConfig;
 
 /// The servo's settings. The budget is that of the configuration, 0 where it asks for a calibration, which the
@@ -55,6 +56,15 @@ pub fn servo(config: &Config) -> ServoConfig {
         late_per_second: s.late_in_a_second,
         max_gap: s.max_gap_s,
         ..ServoConfig::default()
+    }
+}
+
+/// What a scene may hold. What its meshes take counts under the memory cap as all else does.
+pub fn scene(config: &Config) -> Limits {
+    Limits {
+        mesh_bytes: config.scene.memory_cap(),
+        proxy_on_mesh: config.scene.proxy_on_mesh,
+        ..Limits::default()
     }
 }
 

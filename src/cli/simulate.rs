@@ -12,7 +12,6 @@ use crate::device::simulated::HandScript;
 use crate::recording::Recording;
 use crate::recording::{ClockKind, Header, Recorder};
 use crate::scene::file;
-use crate::scene::model::Limits;
 use crate::servo::handle::{ServoCommand, ServoConfig};
 use crate::servo::record::{FLAG_SATURATED, FLAG_STIFFNESS_CAPPED, TickRecord};
 use anyhow::Context;
@@ -93,12 +92,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         _ => None,
     };
 
-    let limits = Limits {
-        mesh_bytes: config.scene.memory_cap(),
-        proxy_on_mesh: config.scene.proxy_on_mesh,
-        ..Limits::default()
-    };
-    let mut loaded = file::load(&args.scene, limits)?;
+    let mut loaded = file::load(&args.scene, settings::scene(&config))?;
     // A recording of one of several devices was felt by its tool, at its place.
     let role = recording
         .and_then(|path| Recording::open(path).ok())

@@ -180,10 +180,10 @@ impl Keeper {
         for note in s.rt.iter().filter(|n| !n.ok) {
             tracing::warn!("real-time: {}: {}; cure: {}", note.what, note.why, note.cure);
         }
-        board.servo(self.device, &s.device, s.rt, s.limits, counters.clone());
+        board.servo(self.device, &s);
         self.servo = Some(Servo { flags, counters, join: Some(s.join) });
         self.in_doubt = false;
-        tell(bridge, Request::Attach(self.device, Box::new(s.handle)));
+        tell(bridge, Request::Attach(self.device, Box::new(s.handle), s.limits));
     }
 }
 
@@ -357,6 +357,43 @@ mod tests {
         servo.counters = Arc::new(Counters::ending(false, None));
         servo.join = Some(hangs());
         assert!(!end(vec![keeper]).zero);
+    }
+
+    /// A bridge that is hung renews no lease and lets go of nobody: the force ends where that is found, and so does the daemon.
+    #[test]
+    fn a_bridge_that_takes_nothing_ends_the_force() {
+        use super::super::bridge::{BridgeOptions, spawn};
+        use std::sync::atomic::Ordering::Relaxed;
+        // For the whole process there is no force any more.
+        if !signals::testing::alone("control::keeper::tests::a_bridge_that_takes_nothing_ends_the_force") {
+            return;
+        }
+        let options = BridgeOptions {
+            socket: super::super::udp::open(0).expect("a socket"),
+            sessions: Arc::default(),
+            cpus: Cpus::split(crate::config::Core::Auto).expect("CPUs"),
+            flight: 0,
+            roles: vec!["main".into()],
+            dump: Arc::new(|_, _, _| ()),
+        };
+        let (bridge, thread) = spawn(options).expect("a thread");
+        let (handle, mut servo) = signals::testing::armed();
+        let counters = handle.counters();
+        let owner = || counters.owner.load(Relaxed);
+        // One that takes what it is told leaves the force alone.
+        tell(&bridge, Request::Detach(7));
+        for _ in 0..100 {
+            servo.step();
+        }
+        assert_eq!((owner(), signals::has_panicked()), (1, false));
+        tell(&bridge, Request::Stop);
+        thread.join().expect("ends");
+        tell(&bridge, Request::Detach(7));
+        for _ in 0..100 {
+            servo.step();
+        }
+        assert_eq!((owner(), signals::has_panicked()), (0, true));
+        assert_eq!((counters.state(), counters.fault()), (ServoState::Fault, Fault::Panic));
     }
 
     /// What the device of an earlier servo did not confirm stays in doubt until another servo has it.

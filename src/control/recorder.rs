@@ -1,6 +1,7 @@
 //! Recordings on request, and dumps of the last seconds before a fault, within size caps.
 
 use super::bridge::{Bridge, Request};
+use super::status::StatusBoard;
 use crate::protocol::rpc::{RpcError, codes};
 use crate::recording::rotate::{Caps, Rotating, prune};
 use crate::recording::worker::{Sink, Worker};
@@ -25,8 +26,11 @@ pub struct Recordings {
     dir: Result<PathBuf, String>,
     cap: u64,
     device: String,
+    scene: String,
     /// Law of the coupling.
     coupling: String,
+    /// Knows the budget of a tick, which is measured when the servo starts.
+    board: Arc<StatusBoard>,
     tell: Tell,
     running: Mutex<Option<(String, Arc<Mutex<State>>)>>,
 }
@@ -58,12 +62,14 @@ impl State {
 pub struct Recorded<'a> {
     /// Number of the device, from 0.
     pub number: usize,
-    /// Its role, where there are several.
-    pub role: Option<&'a str>,
     /// Name of its profile.
     pub device: &'a str,
+    /// The scene that the daemon started with.
+    pub scene: &'a str,
     /// Law of the coupling.
     pub coupling: &'a str,
+    /// What is known of the devices and their servos.
+    pub board: &'a Arc<StatusBoard>,
 }
 
 impl Recordings {
@@ -71,21 +77,26 @@ impl Recordings {
     /// `tell` hears when one fails. One of several devices has a directory of its own in `dir`, so that no recording makes room
     /// by deleting another device's.
     pub fn new(dir: Result<PathBuf, String>, cap: u64, of: Recorded<'_>, tell: Tell) -> Self {
-        let dir = dir.map(|dir| of.role.map_or(dir.clone(), |role| dir.join(role)));
+        let role = of.board.name(of.number).map(str::to_owned);
+        let dir = dir.map(|dir| role.as_ref().map_or(dir.clone(), |role| dir.join(role)));
         Self {
             number: of.number,
-            role: of.role.map(str::to_owned),
+            role,
             dir,
             cap,
             device: of.device.into(),
+            scene: of.scene.into(),
             coupling: of.coupling.into(),
+            board: of.board.clone(),
             tell,
             running: Mutex::new(None),
         }
     }
 
     fn header(&self) -> Header {
-        let mut h = Header::new(&self.device, "live", ClockKind::Real);
+        let mut h = Header::new(&self.device, &self.scene, ClockKind::Real);
+        let budget = self.board.budget(self.number);
+        (h.budget_units, h.units_per_us) = (budget.units, budget.units_per_us);
         let mono = crate::servo::handle::monotonic_ns();
         h.epoch_ns = unix_ns().saturating_sub(mono);
         h.coupling.clone_from(&self.coupling);
@@ -212,6 +223,36 @@ fn write_dump(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What was felt depends on the budget: a recording says with which one, that of a fault, too.
+    #[test]
+    fn a_recording_says_what_the_daemon_runs_with() {
+        use crate::control::supervisor::{Ending, Started};
+        use crate::servo::handle::{ServoConfig, channel};
+        let dir = tempfile::tempdir().unwrap();
+        let board = Arc::new(StatusBoard::new(&["left".into(), "right".into()]));
+        let of = Recorded { number: 1, device: "d", scene: "pin.toml", coupling: "dynamic", board: &board };
+        let recordings = Recordings::new(Ok(dir.path().into()), 1 << 20, of, Arc::new(|why| panic!("{why}")));
+        // No servo has come yet when the recordings are made.
+        let (handle, _end) = channel(ServoConfig { budget_units: 4321, ..ServoConfig::default() });
+        let started = Started {
+            handle,
+            device: "d".into(),
+            rt: vec![],
+            limits: [1.0; 3],
+            units_per_us: 12.5,
+            join: Box::new(|| Ending::GOOD),
+        };
+        board.servo(1, &started);
+        // It has ended when the fault is written.
+        board.no_servo(1);
+        recordings.dump(&[TickRecord::default()], "panic");
+        let file = std::fs::read_dir(dir.path().join("right")).unwrap().next().unwrap().unwrap().path();
+        let (h, _, _) = crate::recording::load(&file).unwrap();
+        assert_eq!((h.budget_units, h.units_per_us), (4321, 12.5));
+        assert_eq!((h.device.as_str(), h.scene.as_str(), h.coupling.as_str()), ("d", "pin.toml", "dynamic"));
+        assert_eq!(h.extra["role"], "right");
+    }
 
     /// Whatever a single device left there: it and the devices' shares never hold more than all may.
     #[test]

@@ -232,10 +232,70 @@ pub fn blocked<T>(f: impl FnOnce() -> T) -> T {
     result
 }
 
+/// For tests of what holds for the whole process.
+#[cfg(test)]
+pub(super) mod testing {
+    use super::watch;
+    use crate::servo::handle::{ServoCommand, ServoConfig, ServoHandle, channel};
+    use crate::servo::run::VirtualServo;
+
+    /// Has the test of that whole name carried out in a process of its own; true in that process.
+    pub fn alone(test: &str) -> bool {
+        const MARK: &str = "HAPTICD_TEST_ALONE";
+        if std::env::var_os(MARK).is_some() {
+            return true;
+        }
+        let mut command = std::process::Command::new(std::env::current_exe().expect("this program"));
+        let out = command.args(["--exact", test, "--nocapture"]).env(MARK, "1").output().expect("runs");
+        let said = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success() && said.contains("1 passed"), "{}: {said}", out.status);
+        false
+    }
+
+    /// A servo on the virtual clock whose force session 1 holds, for ever; the handlers reach it as the first device's.
+    pub fn armed() -> (ServoHandle, VirtualServo) {
+        let (mut handle, end) = channel(ServoConfig::default());
+        let device = crate::device::registry::Registry::builtin().open("ideal-6dof", &Default::default());
+        let mut servo = VirtualServo::new(end, device.expect("opens"));
+        watch(0, handle.disarm_flag(), handle.counters());
+        servo.step();
+        for command in [ServoCommand::Arm { session: 1 }, ServoCommand::Lease { until_ns: u64::MAX }] {
+            handle.send(command).expect("room");
+        }
+        for _ in 0..100 {
+            servo.step();
+        }
+        assert_eq!(handle.counters().owner.load(std::sync::atomic::Ordering::Relaxed), 1);
+        (handle, servo)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicU32;
+
+    /// Before anybody else gets to run: the main thread that ends or stops the daemon may be late, or hang.
+    #[test]
+    fn the_handler_itself_takes_the_force_away() {
+        if !testing::alone("control::signals::tests::the_handler_itself_takes_the_force_away") {
+            return;
+        }
+        install(-1, 1).expect("installs");
+        let realtime = [libc::SIGRTMIN(), libc::SIGRTMAX()];
+        for signal in ENDING.into_iter().chain(realtime).chain([libc::SIGTSTP]) {
+            let (handle, mut servo) = testing::armed();
+            // SAFETY: raise takes a number.
+            assert_eq!(unsafe { libc::raise(signal) }, 0);
+            for _ in 0..100 {
+                servo.step();
+            }
+            let counters = handle.counters();
+            let owner = counters.owner.load(std::sync::atomic::Ordering::Relaxed);
+            assert_eq!((owner, counters.fault()), (0, Fault::None), "signal {signal}");
+            assert_ne!(take().0 & bit(signal), 0, "and the main thread hears of it");
+        }
+    }
 
     #[test]
     fn each_signal_has_a_bit_and_a_name() {

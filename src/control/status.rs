@@ -4,6 +4,7 @@ use super::bridge::Shared;
 use super::ipc::Server;
 use super::names;
 use super::scene::unknown_device;
+use super::supervisor::Started;
 use crate::protocol::messages::{DeviceStatus, LimitsNow, RtNote, Status};
 use crate::protocol::rpc::RpcError;
 use crate::servo::handle::Counters;
@@ -32,8 +33,19 @@ struct Inner {
 struct Facts {
     device: String,
     rt: Vec<RtNote>,
+    /// Of its newest servo's start.
     limits: [f64; 3],
+    budget: Budget,
     counters: Option<Arc<Counters>>,
+}
+
+/// What the contact queries of a tick may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Budget {
+    /// Work units; 0 = unlimited, or no servo yet.
+    pub units: u32,
+    /// Calibrated work units a microsecond; 0 when not calibrated.
+    pub units_per_us: f64,
 }
 
 impl StatusBoard {
@@ -71,19 +83,20 @@ impl StatusBoard {
     }
 
     /// The servo of a device has started.
-    pub fn servo(
-        &self,
-        device: usize,
-        name: &str,
-        rt: Vec<RtNote>,
-        limits: [f64; 3],
-        counters: Arc<Counters>,
-    ) {
+    pub fn servo(&self, device: usize, s: &Started) {
+        let budget = Budget { units: s.handle.config().budget_units, units_per_us: s.units_per_us };
+        let (rt, counters) = (s.rt.clone(), Some(s.handle.counters()));
+        let facts = Facts { device: s.device.clone(), rt, limits: s.limits, budget, counters };
         self.with(|i| {
             if let Some(d) = i.devices.get_mut(device) {
-                *d = Facts { device: name.into(), rt, limits, counters: Some(counters) };
+                *d = facts;
             }
         });
+    }
+
+    /// The budget of a device's newest servo.
+    pub fn budget(&self, device: usize) -> Budget {
+        self.device(device).budget
     }
 
     /// A device has no servo any more.
@@ -155,8 +168,9 @@ impl Server {
 
     fn device_status(&self, device: usize, generation: u64) -> DeviceStatus {
         let facts = self.board.device(device);
-        let [force, torque, velocity] = facts.limits;
         let shared = self.bridge.shared.devices.get(device);
+        // What clients have lowered since the servo started is known where they asked for it.
+        let [force, torque, velocity] = shared.and_then(|d| d.limits()).unwrap_or(facts.limits);
         let workspace = facts.counters.as_ref().and_then(|c| c.workspace.newest());
         DeviceStatus {
             role: self.board.roles.get(device).cloned().unwrap_or_default(),

@@ -43,8 +43,10 @@ pub struct Started {
     pub device: String,
     /// What real-time set-up found.
     pub rt: Vec<RtNote>,
-    /// Limits that hold: force N, torque N·m, velocity m/s.
+    /// Limits of configuration and device: force N, torque N·m, velocity m/s.
     pub limits: [f64; 3],
+    /// Calibrated work units a microsecond; 0 when not calibrated.
+    pub units_per_us: f64,
     /// Waits until the servo's thread has ended and the device is closed.
     pub join: Join,
 }
@@ -135,9 +137,10 @@ pub fn run(
         }),
         Err(_) => cap,
     };
-    let record = |(number, profile): (usize, &str)| {
-        let (role, coupling) = (board.name(number), config.coupling.law.name());
-        let of = Recorded { number, role, device: profile, coupling };
+    let start = config.scene.file.as_ref().map(|path| path.display().to_string());
+    let record = |(number, device): (usize, &str)| {
+        let (scene, coupling) = (start.as_deref().unwrap_or("live"), config.coupling.law.name());
+        let of = Recorded { number, device, scene, coupling, board: &board };
         Arc::new(Recordings::new(recordings_dir.clone(), cap, of, tell.clone()))
     };
     let recordings: Vec<_> = engines.iter().map(|e| e.profile()).enumerate().map(record).collect();

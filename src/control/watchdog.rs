@@ -47,11 +47,17 @@ impl Watchdog {
         }
         self.last = Instant::now();
         self.seen.resize(servos.len(), Seen::default());
-        let beat = (monotonic_ns() / 1_000_000).saturating_sub(shared.beat_ms.load(Relaxed));
-        if all_advance(&mut self.seen, shared, servos) && beat < BEAT_MS {
+        if due(&mut self.seen, shared, servos, monotonic_ns() / 1_000_000) {
             let _ = sd_notify::notify(&[NotifyState::Watchdog]);
         }
     }
+}
+
+/// True when everything that matters lives, `now_ms` on the monotonic clock: every servo has advanced since the last look, which is
+/// remembered, and the tokio side has beaten.
+fn due(seen: &mut [Seen], shared: &Shared, servos: &[Option<&Counters>], now_ms: u64) -> bool {
+    let silence = now_ms.saturating_sub(shared.beat_ms.load(Relaxed));
+    all_advance(seen, shared, servos) && silence < BEAT_MS
 }
 
 /// True when every servo has advanced since the last look, which is remembered.
@@ -126,6 +132,24 @@ mod tests {
         assert!(!feeds([5, 0]) && !feeds([0, 5]));
         assert!(feeds([1, 1]));
         assert!(all_advance(&mut [], &bridge, &[]), "no device yet");
+    }
+
+    /// A tokio side that hangs is enough, and so is a servo: systemd starts the service anew.
+    #[test]
+    fn it_is_withheld_where_the_tokio_side_or_a_servo_stands_still() {
+        let bridge = Shared::default();
+        bridge.beat_ms.store(10_000, Relaxed);
+        let servo = Counters::of(ServoState::Absent, None);
+        let mut seen = [Seen::default()];
+        let mut fed = |now_ms: u64, ticks: u64| {
+            bridge.rounds.fetch_add(1, Relaxed);
+            servo.ticks.fetch_add(ticks, Relaxed);
+            due(&mut seen, &bridge, &[Some(&servo)], now_ms)
+        };
+        assert!(fed(10_000, 5) && fed(11_900, 5), "all go on");
+        assert!(!fed(12_001, 5), "no beat for 2001 ms");
+        assert!(!fed(10_000, 0), "the servo stands still");
+        assert!(fed(10_000, 5));
     }
 
     /// Whatever a device that waits for firmware, for its user, or for its clearing does or does not say: fed while its I/O

@@ -330,7 +330,7 @@ pub struct Status {
     pub owner: u64,
     /// Real-time status: `ok` or what is missing and how to cure it.
     pub rt: Vec<RtNote>,
-    /// Limits that hold.
+    /// Limits that hold now: the least of the configuration, the device's profile and what clients have asked for.
     pub limits: LimitsNow,
     /// Open sessions.
     pub sessions: Vec<SessionInfo>,
@@ -357,7 +357,7 @@ pub struct DeviceStatus {
     pub owner: u64,
     /// Its servo's real-time status.
     pub rt: Vec<RtNote>,
-    /// Limits that hold for it.
+    /// Limits that hold for it now, likewise.
     pub limits: LimitsNow,
     /// Its servo's counters by name.
     pub counters: std::collections::BTreeMap<String, u64>,

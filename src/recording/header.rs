@@ -1,4 +1,4 @@
-//! What a recording says about itself: who made it, with which configuration, device, calibration and scene.
+//! What a recording says about itself: who made it, with which device, calibration and scene.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,9 @@ pub enum ClockKind {
 pub struct Header {
     /// Version of the daemon that wrote the file.
     pub version: String,
-    /// Hash of the configuration, empty when there was none.
-    pub config_hash: String,
     /// Name of the device profile.
     pub device: String,
-    /// Name or path of the scene.
+    /// Name or path of the scene; the daemon's is the file that it started with, `live` where there was none.
     pub scene: String,
     /// Law of the coupling, as in the configuration; empty = not known. With one of [`VIRTUAL`] the poses are a virtual tool's.
     pub coupling: String,
@@ -69,7 +67,6 @@ impl Header {
         let mut map = self.extra.clone();
         for (key, value) in [
             ("version", self.version.clone()),
-            ("config_hash", self.config_hash.clone()),
             ("device", self.device.clone()),
             ("scene", self.scene.clone()),
             ("coupling", self.coupling.clone()),
@@ -94,6 +91,8 @@ impl Header {
             Some("real") => ClockKind::Real,
             other => return Err(format!("the head's 'clock' is {other:?}, not real or virtual")),
         };
+        // Of earlier versions, which never set it.
+        map.remove("config_hash");
         Ok(Self {
             clock,
             epoch_ns: number(&mut map, "epoch_ns")?,
@@ -101,7 +100,6 @@ impl Header {
             budget_units: number(&mut map, "budget_units")?,
             units_per_us: number(&mut map, "units_per_us")?,
             version: map.remove("version").unwrap_or_default(),
-            config_hash: map.remove("config_hash").unwrap_or_default(),
             device: map.remove("device").unwrap_or_default(),
             scene: map.remove("scene").unwrap_or_default(),
             coupling: map.remove("coupling").unwrap_or_default(),

@@ -177,6 +177,21 @@ mod tests {
         assert!(text.contains("cure: do this"));
     }
 
+    /// Without it a servo that computes for ever holds its last force for ever.
+    #[test]
+    fn the_runaway_guard_is_the_limit_that_is_asked_for() {
+        use nix::sys::resource::{Resource::RLIMIT_RTTIME, getrlimit, setrlimit};
+        let (soft, hard) = getrlimit(RLIMIT_RTTIME).unwrap();
+        let us = 432_109.min(hard);
+        let options = RtOptions { priority: 1, runaway_us: Some(us), ..RtOptions::none() };
+        let lines = std::thread::spawn(move || thread(&options).0).join().unwrap();
+        let set = getrlimit(RLIMIT_RTTIME).unwrap();
+        // It is the whole process's.
+        setrlimit(RLIMIT_RTTIME, soft, hard).unwrap();
+        assert_eq!(set, (us, hard));
+        assert!(lines.iter().any(|l| l.ok && l.why.contains(&us.to_string())), "{lines:?}");
+    }
+
     #[test]
     fn asking_for_nothing_falls_short_of_nothing() {
         let options = RtOptions::none();

@@ -153,6 +153,33 @@ fn who_shuts_down_only_the_sending_side_gets_every_edit_done_and_answered() {
     assert_eq!(scene["materials"][0]["stiffness"], 39.0);
 }
 
+/// Who sends nothing more cannot let go either: the force does not wait for what is still to be done and answered.
+#[test]
+fn who_shuts_down_the_sending_side_while_armed_has_no_force_before_the_last_answer() {
+    let (d, _dir, path) = with_ball();
+    d.wait_device();
+    let mut r = d.raw();
+    // Some seconds: a client that takes nothing for long is closed, which is another end of its force.
+    prepare(&mut r, &path, 220);
+    assert_eq!(code(&r.ask(&request(3, "arm", &json!({})))), 0);
+    assert_ne!(d.status().owner, 0);
+    let ball = json!({"name": "ball", "mesh": "ball", "material": "m", "persistent": true});
+    r.send(&request(10, "object.create", &ball));
+    wait_for("progress", || (r.line()?["method"] == "progress").then_some(()));
+    r.stream.shutdown(Shutdown::Write).expect("shuts down");
+    let mut looker = d.client("looker");
+    wait_for("nobody to own the force", || {
+        let free = d.status().owner == 0;
+        let scene = looker.call("scene", json!({})).expect("a scene");
+        assert_eq!(
+            scene["objects"].as_array().map(Vec::len),
+            Some(0),
+            "done, and the force still there: {scene}"
+        );
+        free.then_some(())
+    });
+}
+
 #[test]
 fn of_who_has_gone_the_build_ends_and_what_waits_is_dropped() {
     let (d, _dir, path) = with_ball();

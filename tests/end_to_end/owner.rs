@@ -2,6 +2,7 @@
 
 use crate::daemon::{Daemon, HAPTICD, add_cube, wait_for};
 use crate::{AWAY, Stream, arm, at, owner, start, start_with, touch, wait_force};
+use hapticd::control::client::Client;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use std::io::{Read, Write};
@@ -39,6 +40,23 @@ fn disarm_is_answered_when_it_holds() {
     arm(&d, &mut a);
     drop(a);
     wait_for("the daemon to notice", || b.call("arm", json!({})).ok());
+}
+
+/// The force was the old connection's, which still stands: who takes up its session must arm for itself.
+#[test]
+fn a_session_that_is_resumed_beside_its_old_connection_has_no_force() {
+    let d = start();
+    let mut old = d.client("old");
+    add_cube(&mut old, d.dir.path(), "cube", &json!({"pose": at(AWAY)}));
+    arm(&d, &mut old);
+    old.call("object.update", json!({"object": "cube", "pose": at(crate::TOUCHING)})).expect("moves");
+    wait_force(&d);
+    let token = old.welcome().token.clone();
+    let new = Client::resume(Some(&d.socket()), "new", None, Some(&token)).expect("connects");
+    assert!(new.welcome().resumed && new.welcome().session == old.welcome().session);
+    crate::wait_zero(&d);
+    assert_eq!(owner(&d), 0);
+    drop((old, new));
 }
 
 /// The event goes out though nobody touches what stood still, and the owner keeps the force.

@@ -41,15 +41,21 @@ fn pair_of(name: &str, faults: &str) -> Daemon {
 }
 
 fn started(name: &str, faults: &str) -> Daemon {
+    let (config, _hands) = config(name, [faults, ""]);
+    Daemon::start(&config)
+}
+
+/// A configuration, and the hand scripts that it names.
+fn config(name: &str, faults: [&str; 2]) -> (String, [tempfile::NamedTempFile; 2]) {
     let hand = "hand = \"normal\"\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.0, 0.0]\n";
     let files = [tempfile::NamedTempFile::new(), tempfile::NamedTempFile::new()].map(|f| f.expect("a file"));
-    for (file, more) in files.iter().zip([faults, ""]) {
+    for (file, more) in files.iter().zip(faults) {
         std::fs::write(file.path(), format!("{hand}{more}")).expect("writes");
     }
     let device = |i: usize| {
         format!("[[device]]\nname = \"{name}\"\nrole = \"{}\"\nhand = {:?}\n", ROLES[i], files[i].path())
     };
-    Daemon::start(&format!("{}{}", device(0), device(1)))
+    (format!("{}{}", device(0), device(1)), files)
 }
 
 fn wait_state(d: &Daemon, role: &str, states: &[&str]) -> StateJson {
@@ -464,6 +470,17 @@ fn a_servo_that_panics_from_its_first_tick_on_is_given_up_and_the_other_renders(
     // What is asked for now is the end, and that is in order.
     d.signal(Signal::SIGTERM);
     assert_eq!(d.wait_exit().code(), Some(0));
+    assert!(ROLES.iter().all(|role| d.plant_of(role).is_zero()));
+}
+
+/// With no servo left and none to come there is nothing to serve: whoever starts the daemon anew has it afresh, and its devices are at zero.
+#[test]
+fn a_daemon_all_of_whose_devices_are_given_up_ends_with_code_1() {
+    let (config, _hands) = config("ideal-6dof", ["[[fault]]\nkind = \"panic\"\nat = 0.0\n"; 2]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut d = Daemon { child: Daemon::spawn(&dir, &config, |_| ()), dir };
+    assert_eq!(d.wait_exit().code(), Some(1), "{}", d.log());
+    assert_eq!(d.log().matches("it is left alone until hapticd is started anew").count(), 2, "{}", d.log());
     assert!(ROLES.iter().all(|role| d.plant_of(role).is_zero()));
 }
 

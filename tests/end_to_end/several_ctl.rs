@@ -15,12 +15,13 @@ fn ctl_names_a_device() {
     let limit = |role: &str| d.device(role).limits.force;
     let before = limit("left");
     done(&["--device", "right", "limits", "--force", "1.5"]);
-    // The board shows what the servo was configured with; what holds is in the answer.
+    assert_eq!((limit("right"), limit("left")), (1.5, before), "what holds now, and of this device");
     assert!(done(&["--json", "--device", "right", "limits", "--force", "9"]).contains("\"force\":1.5"));
     assert!(
         done(&["--json", "limits", "--force", "99"]).contains(&format!("\"force\":{before:?}")),
         "the first"
     );
+    assert_eq!((limit("right"), limit("left")), (1.5, before));
     done(&["tool", "--sphere", "0.004", "--device", "left"]);
     let status = done(&["status"]);
     for role in ROLES {

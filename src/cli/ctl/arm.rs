@@ -16,12 +16,19 @@ use std::time::{Duration, Instant};
 /// `arm` and `takeover`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ArmArgs {
-    /// Lines a second
-    #[arg(long, default_value_t = 10.0, value_parser = positive)]
-    rate: f64,
+    /// Lines a second (10 when not given)
+    #[arg(long, value_parser = positive)]
+    rate: Option<f64>,
     /// Disarm after this time, s
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
+}
+
+impl ArmArgs {
+    /// Something is asked for that only a command in the foreground can do.
+    pub(super) fn follows(&self) -> bool {
+        self.rate.is_some() || self.seconds.is_some()
+    }
 }
 
 /// `watch`.
@@ -56,7 +63,7 @@ pub(super) fn arm(mut client: Client, m: &Manner, method: &str, a: &ArmArgs) -> 
     // One of several is named from here on, so that giving it back takes no other's force.
     let named = Manner { json: m.json, keep: m.keep, device: device(&mut client, m)? };
     let m = &named;
-    client.call("subscribe", m.of_device(json!({"rate_hz": a.rate})))?;
+    client.call("subscribe", m.of_device(json!({"rate_hz": a.rate.unwrap_or(10.0)})))?;
     let answer = client.call(method, m.of_device(json!({})))?;
     show::answer(&answer, m.json)?;
     if !m.json {

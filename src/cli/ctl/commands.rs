@@ -274,7 +274,9 @@ pub(super) struct DeleteArgs {
 
 /// `effect`.
 #[derive(Debug, clap::Args)]
-#[group(required = true, multiple = false, id = "kind")]
+// Not all of its arguments, as `#[group(id = ...)]` here would have it.
+#[group(skip)]
+#[command(group = clap::ArgGroup::new("kind").required(true))]
 pub(super) struct EffectArgs {
     /// Name
     name: String,
@@ -290,11 +292,11 @@ pub(super) struct EffectArgs {
     /// A magnet at the point of --at: its largest pull, N
     #[arg(long, value_name = "N", group = "kind", value_parser = finite, requires_all = ["at", "range"])]
     magnet: Option<f64>,
-    /// Point in the scene, m
-    #[arg(long, value_name = "X,Y,Z", value_parser = list::<3>, allow_hyphen_values = true)]
+    /// Point of a spring or a magnet in the scene, m
+    #[arg(long, value_name = "X,Y,Z", value_parser = list::<3>, allow_hyphen_values = true, conflicts_with_all = ["viscosity", "constant"])]
     at: Option<[f64; 3]>,
     /// How far a magnet reaches, m
-    #[arg(long, value_name = "M", value_parser = positive)]
+    #[arg(long, value_name = "M", value_parser = positive, conflicts_with_all = ["viscosity", "constant", "spring"])]
     range: Option<f64>,
     /// It never pushes with more, N (2 when not given)
     #[arg(long, value_name = "N", value_parser = not_negative)]
@@ -349,7 +351,8 @@ impl DeleteArgs {
 
 /// `tool`.
 #[derive(Debug, clap::Args)]
-#[group(required = true, multiple = false, id = "shape")]
+#[group(skip)]
+#[command(group = clap::ArgGroup::new("shape").required(true))]
 pub(super) struct ToolArgs {
     /// A ball of this radius, m
     #[arg(long, value_name = "M", group = "shape", value_parser = positive)]
@@ -358,10 +361,10 @@ pub(super) struct ToolArgs {
     #[arg(long, value_name = "NAME", group = "shape")]
     mesh: Option<String>,
     /// Surface points of the mesh
-    #[arg(long, value_name = "N", requires = "mesh")]
+    #[arg(long, value_name = "N", requires = "mesh", conflicts_with = "sphere")]
     points: Option<u32>,
     /// Fill the mesh with so many inner spheres instead: contact by Inner Sphere Tree
-    #[arg(long, value_name = "N", requires = "mesh", conflicts_with = "points")]
+    #[arg(long, value_name = "N", requires = "mesh", conflicts_with_all = ["sphere", "points"])]
     spheres: Option<u32>,
 }
 

@@ -73,11 +73,28 @@ pub(super) fn run(mut client: Client, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 fn grammar() -> clap::Command {
-    numbers::negative(Line::command()).mut_subcommand("shell", |shell| shell.hide(true))
+    let arming = |command: clap::Command, about: &'static str| {
+        let hide = |a: clap::Arg| a.hide(true);
+        command.about(about).mut_arg("rate", hide).mut_arg("seconds", hide)
+    };
+    numbers::negative(Line::command())
+        .mut_subcommand("shell", |shell| shell.hide(true))
+        .mut_subcommand("arm", |arm| arming(arm, "Arm; the force is yours until `disarm` or the shell's end"))
+        .mut_subcommand("takeover", |arm| arming(arm, "As arm, taking the force from whoever has it"))
 }
 
 fn parse(words: Vec<String>) -> Result<Line, clap::Error> {
-    Line::from_arg_matches(&grammar().try_get_matches_from(words)?)
+    let mut grammar = grammar();
+    let line = Line::from_arg_matches(&grammar.try_get_matches_from_mut(words)?)?;
+    if let Command::Arm(a) | Command::Takeover(a) = &line.command
+        && a.follows()
+    {
+        // Dropped in silence, whoever counts on --seconds would hold the force for as long as the shell runs.
+        let text = "in a shell arming ends with `disarm`, and `watch` shows forces: --seconds and --rate of `arm` and `takeover` are for \
+                    `hapticd ctl` alone";
+        return Err(grammar.error(clap::error::ErrorKind::ArgumentConflict, text));
+    }
+    Ok(line)
 }
 
 /// Splits at blanks; quotes keep them.
@@ -132,6 +149,66 @@ mod tests {
         }
         assert!(parse(vec!["status".into(), "--socket".into(), "x".into()]).is_err());
         assert!(parse(vec!["status".into(), "--json".into()]).expect("parses").json);
+    }
+
+    /// It would hold the force for longer than was asked for.
+    #[test]
+    fn a_time_for_the_force_is_refused_as_a_shell_does_not_wait() {
+        let l = |text: &str| parse(words(text).expect("splits"));
+        for command in ["arm", "takeover"] {
+            assert!(matches!(l(command).expect("parses").command, Command::Arm(_) | Command::Takeover(_)));
+            for more in ["--seconds 5", "--rate 10"] {
+                let e = l(&format!("{command} {more}")).expect_err("refused");
+                assert!(e.use_stderr() && e.to_string().contains("`disarm`"), "{e}");
+            }
+            let help = parse(vec![command.into(), "--help".into()]).expect_err("help").to_string();
+            assert!(!help.contains("--seconds") && !help.contains("--rate"), "{help}");
+        }
+        assert!(l("watch --seconds 1 --rate 5").is_ok());
+    }
+
+    /// What an effect would do without is not dropped in silence.
+    #[test]
+    fn what_an_effect_does_not_have_is_refused() {
+        let l = |text: &str| parse(words(&format!("effect e {text}")).expect("splits"));
+        for good in [
+            "--viscosity 2 --max 1",
+            "--constant 0,-1,0",
+            "--spring 100 --at 0,0,0",
+            "--magnet 1 --at 0,0,0 --range 0.01",
+        ] {
+            l(good).expect(good);
+        }
+        for (bad, what) in [
+            ("--viscosity 2 --at 0,0,0", "--at"),
+            ("--constant 0,-1,0 --at 0,0,0", "--at"),
+            ("--viscosity 2 --range 0.01", "--range"),
+            ("--constant 0,-1,0 --range 0.01", "--range"),
+            ("--spring 100 --at 0,0,0 --range 0.01", "--range"),
+            ("--magnet 1 --at 0,0,0", "--range"),
+            ("--viscosity 2 --constant 0,-1,0", "--constant"),
+            ("--max 1", "--spring"),
+        ] {
+            let e = l(bad).expect_err(bad).to_string();
+            assert!(e.contains(what), "{bad}: {e}");
+        }
+    }
+
+    #[test]
+    fn a_tool_has_one_shape_and_a_mesh_its_points_or_spheres() {
+        let l = |text: &str| parse(words(&format!("tool {text}")).expect("splits"));
+        for good in ["--sphere 0.01", "--mesh m", "--mesh m --points 100", "--mesh m --spheres 100"] {
+            l(good).expect(good);
+        }
+        for bad in [
+            "",
+            "--points 100",
+            "--sphere 0.01 --mesh m",
+            "--sphere 0.01 --points 9",
+            "--mesh m --points 9 --spheres 9",
+        ] {
+            l(bad).expect_err(bad);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::cli::calibrate::{Calibration, calibrate};
 use crate::cli::{replay, settings};
 use crate::config::{Config, Driver};
 use crate::control::cpu::{self, Cpus};
+use crate::control::status::Budget;
 use crate::control::supervisor::{Ending, Engine, Started, Watch};
 use crate::device::io::scheduling::Scheduling;
 use crate::device::io::shared::Shared;
@@ -102,10 +103,10 @@ impl Local {
 
     /// The budget of a tick in work units. Where nothing else is configured it is measured on the servo's own CPU, by the first
     /// device that comes to that CPU; `sharing` servos on one CPU share its time.
-    fn budget(&self, servo: usize, sharing: usize) -> u32 {
+    fn budget(&self, servo: usize, sharing: usize) -> Budget {
         let units = self.config.servo.budget_units;
         if units > 0 {
-            return (units / sharing.max(1) as u32).max(1);
+            return Budget { units: (units / sharing.max(1) as u32).max(1), units_per_us: 0.0 };
         }
         let budget_us = share(self.config.servo.budget_us, TOGETHER_US, sharing);
         let mut speed = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,7 +124,8 @@ impl Local {
             }
             measured.unwrap_or(Calibration { units_per_us: FALLBACK_UNITS, queries: 0 })
         });
-        speed.units(f64::from(budget_us))
+        let units_per_us = if speed.queries > 0 { speed.units_per_us } else { 0.0 };
+        Budget { units: speed.units(f64::from(budget_us)), units_per_us }
     }
 }
 
@@ -222,7 +224,7 @@ impl Engine for Local {
             ..OpenOptions::default()
         };
         let sharing = cpus.sharing();
-        let budget_units = self.budget(cpus.servo, sharing.len());
+        let Budget { units: budget_units, units_per_us } = self.budget(cpus.servo, sharing.len());
         let name = d.name.clone();
         let mut device = self.registry.open(&name, &options).map_err(|e| e.to_string())?;
         // Nobody knows where the tool of a real one is: its user calibrates it.
@@ -263,7 +265,7 @@ impl Engine for Local {
             let (ended, device) = thread.join();
             ending(ended, device, io.as_deref())
         });
-        Ok(Started { handle, device: name, rt, limits, join })
+        Ok(Started { handle, device: name, rt, limits, units_per_us, join })
     }
 }
 

@@ -39,8 +39,6 @@ pub struct InnerSphere {
     pub centroid: [f32; 3],
     /// Radius of a ball about `centroid` with the volume of those cells, m.
     pub secondary: f32,
-    /// Radius of a ball about `centroid` that covers those cells wholly, m.
-    pub cover: f32,
     /// Axis of the cone of outward directions from the cells to their closest surface points, unit.
     pub normal: [f32; 3],
     /// Half-angle of that cone, rad; pi means all directions.

@@ -49,8 +49,8 @@ pub type Reply<T> = oneshot::Sender<Result<T, RpcError>>;
 
 /// What the bridge is asked.
 pub enum Request {
-    /// The servo of that device has started.
-    Attach(usize, Box<ServoHandle>),
+    /// The servo of that device has started; what the device bears, N, N·m, m/s.
+    Attach(usize, Box<ServoHandle>, [f64; 3]),
     /// The servo of that device ended; its handle is dropped.
     Detach(usize),
     /// A new scene: a snapshot for each device.
@@ -130,12 +130,19 @@ pub struct DeviceShared {
     pub lost: AtomicU64,
     /// Session that holds its force.
     pub owner: AtomicU64,
+    /// Limits that hold, N, N·m, m/s; none before its first servo.
+    limits: Mutex<Option<[f64; 3]>>,
 }
 
 impl DeviceShared {
     /// The newest record.
     pub fn latest(&self) -> Option<TickRecord> {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The limits that hold, N, N·m, m/s: the least of configuration, device and clients. None before the first servo.
+    pub fn limits(&self) -> Option<[f64; 3]> {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -377,7 +384,7 @@ impl State {
 
     fn handle(&mut self, request: Request) {
         match request {
-            Request::Attach(device, handle) => self.attach(device, handle),
+            Request::Attach(device, handle, caps) => self.attach(device, handle, caps),
             Request::Detach(device) => self.unit(device, Unit::detach),
             Request::Publish(snapshots, moving) => self.publish(snapshots, &moving),
             Request::Open(session) => {
@@ -456,8 +463,8 @@ impl State {
         }
     }
 
-    fn attach(&mut self, device: usize, handle: Box<ServoHandle>) {
-        self.unit(device, |unit| unit.attach(handle));
+    fn attach(&mut self, device: usize, handle: Box<ServoHandle>, caps: [f64; 3]) {
+        self.unit(device, |unit| unit.attach(handle, caps));
         // It has seen no pose yet.
         self.motion.again();
     }

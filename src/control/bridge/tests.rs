@@ -20,10 +20,15 @@ fn bridge() -> (Bridge, Arc<Sessions>, std::thread::JoinHandle<()>) {
 }
 
 fn session(sessions: &Sessions) -> Arc<Session> {
+    admit(sessions, None).0
+}
+
+/// A connection's session, and whether it is that of the token.
+fn admit(sessions: &Sessions, token: Option<&str>) -> (Arc<Session>, bool) {
     let peer = Peer { pid: 1, uid: 2, groups: vec![] };
     let outbox = Arc::new(Outbox::default());
-    let a = Applicant { peer: &peer, client: "t", role: Role::Owner, token: None, outbox };
-    sessions.admit(a, 9).unwrap().0
+    let a = Applicant { peer: &peer, client: "t", role: Role::Owner, token, outbox };
+    sessions.admit(a, 9).unwrap()
 }
 
 #[tokio::test]
@@ -42,6 +47,9 @@ async fn a_contact_that_ends_names_the_object_that_was_touched() {
         assert!(line.contains(expect), "{line}");
     }
 }
+
+/// What its device bears, N, N·m, m/s.
+const CAPS: [f64; 3] = [5.0, 0.5, 1.0];
 
 /// A servo on the virtual clock, and the bridge's state for it without its thread: armed by one session, and rendering.
 struct Stalling {
@@ -80,7 +88,7 @@ impl Stalling {
             ServoConfig { lease: crate::config::Config::default().control.lease_s, ..Default::default() };
         let (handle, end) = channel(config);
         let mut servo = crate::servo::run::VirtualServo::new(end, device);
-        state.attach(0, Box::new(handle));
+        state.attach(0, Box::new(handle), CAPS);
         let session = session(&sessions);
         state.sessions.insert(session.id, datagrams::Client::new(session.clone(), 1));
         servo.step();
@@ -103,14 +111,27 @@ impl Stalling {
     fn live(&mut self, ms: u64, bridge: bool) {
         for _ in 0..ms {
             self.servo.step();
-            let now = self.servo.now_ns();
             if bridge {
-                self.state.shared.beat_ms.store(now / 1_000_000, Relaxed);
-                self.state.answer();
-                self.state.keep_leases(now);
-                self.state.drain(now);
+                self.state.shared.beat_ms.store(self.servo.now_ns() / 1_000_000, Relaxed);
+                self.round();
             }
         }
+    }
+
+    /// Lets `ms` go by without a beat of the tokio side: servo and bridge go on.
+    fn without_beat(&mut self, ms: u64) {
+        for _ in 0..ms {
+            self.servo.step();
+            self.round();
+        }
+    }
+
+    /// A round of the bridge.
+    fn round(&mut self) {
+        let now = self.servo.now_ns();
+        self.state.answer();
+        self.state.keep_leases(now);
+        self.state.drain(now);
     }
 }
 
@@ -136,6 +157,63 @@ async fn a_late_renewal_does_not_take_the_force_from_a_living_owner() {
     assert_eq!(s.owner(), 0);
     s.live(1, true);
     assert_eq!(s.state.shared.owner(0), 0);
+}
+
+/// The bridge renews what the tokio side lives for: where that hangs, nobody would hear of an owner that has gone.
+#[tokio::test]
+async fn a_tokio_side_that_hangs_loses_the_force_though_the_bridge_goes_on() {
+    let mut s = Stalling::new();
+    s.live(100, true);
+    // As long as a busy machine may keep it from running it keeps the force.
+    s.without_beat(750);
+    assert_eq!((s.owner(), s.state.shared.owner(0)), (s.session.id, s.session.id));
+    s.live(100, true);
+    assert_eq!(s.owner(), s.session.id);
+    s.without_beat(1200);
+    assert_eq!((s.owner(), s.state.shared.owner(0)), (0, 0));
+    // That it comes back brings nothing back.
+    s.live(100, true);
+    assert_eq!((s.owner(), s.state.shared.owner(0)), (0, 0));
+}
+
+/// The force was the old connection's, which nobody has told to end: the new one must arm for itself.
+#[tokio::test]
+async fn a_session_that_is_resumed_beside_its_old_connection_has_no_force() {
+    let mut s = Stalling::new();
+    let (session, resumed) = admit(&s.state.all, Some(s.session.token()));
+    assert!(resumed && session.id == s.session.id);
+    s.state.handle(Request::Open(session));
+    s.live(100, true);
+    assert_eq!((s.owner(), s.state.shared.owner(0)), (0, 0));
+    let answer = s.arm();
+    s.live(10, true);
+    assert_eq!((answer.await.unwrap().map_err(|e| e.code), s.owner()), (Ok(()), s.session.id));
+}
+
+/// The device's own limits, those of the configuration and the least that a client has asked for: in the answer, and for `status`.
+#[tokio::test]
+async fn what_is_told_of_the_limits_is_what_holds_now() {
+    let mut s = Stalling::idle();
+    let velocity = CAPS[2].min(ServoConfig::default().max_velocity);
+    assert_eq!(s.state.shared.devices[0].limits(), Some([CAPS[0], CAPS[1], velocity]));
+    let mut lower = |force: Option<f64>, torque: Option<f64>| {
+        let (reply, mut answer) = oneshot::channel();
+        s.state.handle(Request::Limits { device: 0, force, torque, velocity: None, reply });
+        s.live(2, true);
+        let told = answer.try_recv().unwrap().unwrap();
+        let told = [told.force, told.torque, told.velocity];
+        assert_eq!(s.state.shared.devices[0].limits(), Some(told));
+        told
+    };
+    assert_eq!(lower(None, Some(0.2)), [CAPS[0], 0.2, velocity]);
+    assert_eq!(lower(Some(99.0), Some(9.0)), [CAPS[0], 0.2, velocity], "nothing is raised");
+    assert_eq!(lower(Some(1.5), None), [1.5, 0.2, velocity]);
+    // A servo that comes after it has them, too, and the time between says nothing else.
+    s.state.handle(Request::Detach(0));
+    assert_eq!(s.state.shared.devices[0].limits(), Some([1.5, 0.2, velocity]));
+    let (handle, _end) = channel(ServoConfig { max_torque: 0.1, ..ServoConfig::default() });
+    s.state.handle(Request::Attach(0, Box::new(handle), CAPS));
+    assert_eq!(s.state.shared.devices[0].limits(), Some([1.5, 0.1, velocity]));
 }
 
 /// Who was told that the servo did not answer in time, or has gone, is not given the force when it does.

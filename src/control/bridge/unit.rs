@@ -33,8 +33,11 @@ pub(super) struct Unit {
     unseen: Option<Box<Snapshot>>,
     pub(super) waiting: HashMap<u64, Waiting>,
     pub(super) arming: Arming,
-    /// What holds, N, N·m, m/s: a client's lower ones, too, and over a restart of the servo. Endless before the first.
+    /// What the servo is told to hold, N, N·m, m/s: a client's lower ones, too, and over a restart of the servo. Endless before the
+    /// first.
     limits: [f64; 3],
+    /// What the device bears, which its servo knows by itself.
+    caps: [f64; 3],
     pub(super) telemetry: Telemetry,
     pub(super) shared: Arc<DeviceShared>,
     pub(super) all: Arc<Sessions>,
@@ -54,13 +57,14 @@ impl Unit {
             waiting: HashMap::new(),
             arming: Arming::default(),
             limits: [f64::INFINITY; 3],
+            caps: [f64::INFINITY; 3],
             telemetry,
             shared,
             all,
         }
     }
 
-    pub(super) fn attach(&mut self, mut handle: Box<ServoHandle>) {
+    pub(super) fn attach(&mut self, mut handle: Box<ServoHandle>, caps: [f64; 3]) {
         if self.servo.is_some() {
             self.detach();
         }
@@ -68,6 +72,8 @@ impl Unit {
         let configured = [c.max_force, c.max_torque, c.max_velocity];
         let lowered = (0..3).any(|i| self.limits[i] < configured[i]);
         self.limits = std::array::from_fn(|i| self.limits[i].min(configured[i]));
+        self.caps = caps;
+        self.tell_limits();
         if let Some(snapshot) = self.unseen.take() {
             // The servo is new, so any generation is newer than its last.
             let _ = handle.publish(snapshot);
@@ -122,6 +128,13 @@ impl Unit {
         }
     }
 
+    /// The limits that hold now, which others may read from here on.
+    fn tell_limits(&self) -> [f64; 3] {
+        let now = std::array::from_fn(|i| self.limits[i].min(self.caps[i]));
+        *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        now
+    }
+
     /// Lowers the limits; what is `None` stays.
     pub(super) fn lower(&mut self, wanted: [Option<f64>; 3], reply: Reply<LimitsNow>) {
         let lower = |i: usize| wanted[i].map_or(self.limits[i], |w| w.min(self.limits[i]));
@@ -159,7 +172,7 @@ impl Unit {
                 (Waiting::Disarm(session, reply), Ok(())) => self.releasing(session, reply),
                 (Waiting::Limits(new, reply), Ok(())) => {
                     self.limits = new;
-                    let [force, torque, velocity] = new;
+                    let [force, torque, velocity] = self.tell_limits();
                     let _ = reply.send(Ok(LimitsNow { force, torque, velocity, generation }));
                 }
                 (Waiting::Plain(reply), Ok(())) => {

@@ -214,8 +214,6 @@ impl<'a> Cells<'a> {
         let moment: Vec3 = own.iter().map(|&i| part(i)).map(|(v, p)| (p - c) * v).sum();
         let centroid = if volume > 0.0 { c + moment / volume } else { c };
         let count = own.len().max(1) as f64;
-        let half = 0.5 * 3f64.sqrt() * cell;
-        let cover = own.iter().map(|&i| (self.position(i) - centroid).norm()).fold(0.0, f64::max) + half;
         // Outward directions: minus the gradient of depth, weighted alike since the cells have equal volume.
         let outward = |i: u32| {
             let (_, g) = field.depth_gradient(&self.position(i));
@@ -237,7 +235,6 @@ impl<'a> Cells<'a> {
             radius,
             centroid: [centroid.x as f32, centroid.y as f32, centroid.z as f32],
             secondary: secondary as f32,
-            cover: (cover * (1.0 + 1e-6)) as f32,
             normal: [axis.x as f32, axis.y as f32, axis.z as f32],
             cone: cone as f32,
             triangle: near.triangle,
