@@ -495,8 +495,8 @@ fn is_at_rest(seen: &Wedged, law: Law, device: &str, edge: f64, ripple: f64, wha
     // The device itself and its motors, too: a coupling that swings would hide behind a tool that stands.
     assert!(seen.plant <= 1e-3, "{what}: the device moves at {} m/s", seen.plant);
     // The flicker itself is felt, through the spring of 700 N/m at the corners' distance: its profile gives the Omni's wrist
-    // 1 mrad of noise (seven of it from end to end) and steps of 1.5 mrad.
-    let wrist = if wrist { 700.0 * 0.5f64.sqrt() * edge * 8.5e-3 } else { 0.0 };
+    // 1.09 mrad of noise and steps, of which less than a third is left where it is held still, seven times that from end to end.
+    let wrist = if wrist { 700.0 * 0.5f64.sqrt() * edge * 7.0 * 1.09e-3 / 3.0 } else { 0.0 };
     // Without a mass the damper's part of it is felt as well.
     let flicker = if law == Law::Static { flicker * 700.0 * least_damping_time(1e-3, 1e-3) } else { 0.0 };
     assert!(seen.ripple <= ripple + wrist + flicker, "{what}: {} N up and down", seen.ripple);
