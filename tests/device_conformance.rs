@@ -105,7 +105,7 @@ fn opening_and_closing_many_times_leaves_nothing_behind() {
     each(|p| {
         let descriptors = || std::fs::read_dir("/proc/self/fd").expect("proc").count();
         let before = descriptors();
-        for k in 0..50u64 {
+        for k in 0..1000u64 {
             let mut b = Bench::ready(&p.name, OpenOptions::default());
             b.device.read(k * MS).expect("reads");
             b.device.write(k * MS, &push()).expect("writes");

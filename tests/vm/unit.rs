@@ -50,17 +50,22 @@ pub fn seat(pid: &str) -> (u32, u64, u32, u32) {
         let line = status.lines().find(|l| l.starts_with(key)).expect("told");
         line.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok()).expect("a number")
     };
-    let servo = std::fs::read_dir(format!("/proc/{pid}/task")).expect("threads").find_map(|task| {
+    let (policy, priority) = scheduled(pid, "servo").expect("a servo thread");
+    (number("Uid:") as u32, number("VmLck:"), policy, priority)
+}
+
+/// Policy and priority of a thread, by its name.
+pub fn scheduled(pid: &str, thread: &str) -> Option<(u32, u32)> {
+    let stat = std::fs::read_dir(format!("/proc/{pid}/task")).expect("threads").find_map(|task| {
         let dir = task.ok()?.path();
         let name = std::fs::read_to_string(dir.join("comm")).ok()?;
         let stat = std::fs::read_to_string(dir.join("stat")).ok()?;
-        (name.trim() == "servo").then_some(stat)
-    });
+        (name.trim() == thread).then_some(stat)
+    })?;
     // After the name, which may hold anything: the state is field 3 (proc(5)), so priority 40 and policy 41.
-    let stat = servo.expect("a servo thread");
     let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
     let field = |n: usize| fields[n - 3].parse().expect("a number");
-    (number("Uid:") as u32, number("VmLck:"), field(41), field(40))
+    Some((field(41), field(40)))
 }
 
 pub fn client(name: &str) -> Client {

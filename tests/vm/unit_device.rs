@@ -2,7 +2,9 @@
 
 use super::closed_loop::{Notes, ends_with_zero};
 use super::hid::{Wooden, currents, notes, wooden};
-use super::unit::{CONFIG, PATIENCE, another_process, client, install, push, reach, seat, shown, state};
+use super::unit::{
+    CONFIG, PATIENCE, another_process, client, install, push, reach, scheduled, seat, shown, state,
+};
 use super::{modprobe, owned_by_the_service, succeeds, uhid, wait_for};
 use hapticd::control::client::Client;
 use hapticd::device::io::thread::now_ns;
@@ -110,6 +112,13 @@ pub fn unit_with_a_device() {
     let begin = Instant::now();
     reach(&mut c, "the device is open", "uncalibrated");
     let opened = begin.elapsed().as_millis();
+    // The device is served before the servo, which waits for it, on whatever processor both are.
+    let fifo = |priority| Some((libc::SCHED_FIFO as u32, priority));
+    assert_eq!(scheduled(&pid, "servo"), fifo(80));
+    wait_for("the I/O at its priority", PATIENCE, || scheduled(&pid, "device-io") == fifo(81));
+    // Writes to hidraw block: they have a thread of their own.
+    assert_eq!(scheduled(&pid, "device-out"), fifo(81));
+    println!("| systemd unit, hidraw | scheduling | servo FIFO 80, device-io and device-out FIFO 81 |");
     owned_by_the_service(Path::new("/dev/hidraw0"));
     println!(
         "| systemd unit, hidraw | user {uid} | open {opened} ms after udev was told to give it its group |"

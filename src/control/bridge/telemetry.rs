@@ -186,3 +186,38 @@ impl State {
         self.fastest_ns = self.fastest_state().unwrap_or(u64::MAX);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// Whatever the fault is, what was felt before it is kept, once, as far back as there is room for.
+    #[test]
+    fn every_fault_dumps_what_came_before_it_once() {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let sink = kept.clone();
+        let dump: Dump = Box::new(move |records, name| sink.lock().unwrap().push((records, name)));
+        let mut telemetry = Telemetry::new(None, 100, dump);
+        let (mut tick, mut changes) = (0, Vec::new());
+        let mut step = |fault| {
+            tick += 1;
+            let state = if fault == Fault::None { ServoState::Rendering } else { ServoState::Fault };
+            telemetry.take(&TickRecord { tick, state, fault, ..TickRecord::default() }, &mut changes);
+            tick
+        };
+        for fault in &Fault::ALL[1..] {
+            (0..250).for_each(|_| _ = step(Fault::None));
+            let at = step(*fault);
+            (0..50).for_each(|_| _ = step(*fault));
+            let dumps = std::mem::take(&mut *kept.lock().unwrap());
+            let [(records, name)] = &dumps[..] else { panic!("{fault:?}: {} dumps", dumps.len()) };
+            assert_eq!(*name, names::fault(*fault));
+            let ticks: Vec<u64> = records.iter().map(|r| r.tick).collect();
+            assert_eq!(ticks, (at - 99..=at).collect::<Vec<_>>(), "{fault:?}");
+            assert_eq!(records.last().map(|r| r.fault), Some(*fault));
+        }
+        let told = changes.iter().filter(|(event, _)| *event == "fault").count();
+        assert_eq!(told, Fault::ALL.len() - 1);
+    }
+}
