@@ -458,7 +458,7 @@ mod tests {
             assert!(bound >= x * (1.0 - 1e-9) - least && bound <= x * 1.0071 + least, "{bound:e} {x:e}");
         }
         let whole = Matrix6::repeat(f64::MAX / 64.0);
-        assert!(largest(&whole) >= f64::MAX / 11.0, "six times each");
+        assert!((f64::MAX / 11.0..f64::MAX / 10.5).contains(&largest(&whole)), "six times each");
         assert_eq!(largest(&Matrix6::zeros()), 0.0);
         assert_eq!(largest(&Matrix6::repeat(f64::MAX)), f64::INFINITY);
     }

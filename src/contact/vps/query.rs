@@ -48,9 +48,9 @@ use crate::geometry::simd::{LANES, SimdLevel, level};
 use crate::geometry::{Point, Pose, Vec3, Wrench};
 use again::revisit;
 use ball::Place;
-use kernel::{ALONG, Job, Lack, SOFT_AREA, STIFFNESS, STILL, Sums};
+use kernel::{ALONG, GRADIENTS, Job, Lack, SOFT_AREA, STIFFNESS, STILL, Sums};
 use source::Graded;
-use sparse::{ENTERED, Enough, Sampling, few, settled};
+use sparse::{ENTERED, Enough, Sampling, few, settled, spread};
 use sweep::{Sweep, count, sweep};
 use walk::{Plan, plan, walk};
 use weights::Weights;
@@ -388,7 +388,10 @@ fn respond(
     let along = wrench(ALONG) + wrench_of(&lack).scaled(few);
     let (settled, along) = match shell.law {
         ForceLaw::Pressure(Normals::Field) => (along, 1.0),
-        _ => settled(&wrench(0), &along, total(ALONG + 6) + few * lack[6], &sampling),
+        _ => {
+            let spread = spread(&triple(GRADIENTS), total(GRADIENTS + 3));
+            settled(&wrench(0), &along, total(ALONG + 6) + few * lack[6], spread, &sampling)
+        }
     };
     contact.wrench = Wrench { force: rotation * settled.force, torque: rotation * settled.torque };
 

@@ -216,6 +216,25 @@ async fn what_is_told_of_the_limits_is_what_holds_now() {
     assert_eq!(s.state.shared.devices[0].limits(), Some([1.5, 0.1, velocity]));
 }
 
+/// Two sessions lower different ones before the servo has answered either: both hold.
+#[tokio::test]
+async fn limits_that_are_asked_for_at_once_all_hold() {
+    let mut s = Stalling::idle();
+    let mut answers = Vec::new();
+    for (force, torque) in [(Some(1.5), None), (None, Some(0.1)), (Some(3.0), None)] {
+        let (reply, answer) = oneshot::channel();
+        s.state.handle(Request::Limits { device: 0, force, torque, velocity: None, reply });
+        answers.push(answer);
+    }
+    s.live(2, true);
+    for (answer, torque) in answers.iter_mut().zip([CAPS[1], 0.1, 0.1]) {
+        let told = answer.try_recv().unwrap().unwrap();
+        assert_eq!((told.force, told.torque), (1.5, torque));
+    }
+    let now = s.state.shared.devices[0].limits().unwrap();
+    assert_eq!(now[..2], [1.5, 0.1]);
+}
+
 /// Who was told that the servo did not answer in time, or has gone, is not given the force when it does.
 #[tokio::test]
 async fn a_request_to_arm_that_was_given_up_brings_no_force() {

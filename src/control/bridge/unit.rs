@@ -137,8 +137,17 @@ impl Unit {
 
     /// Lowers the limits; what is `None` stays.
     pub(super) fn lower(&mut self, wanted: [Option<f64>; 3], reply: Reply<LimitsNow>) {
-        let lower = |i: usize| wanted[i].map_or(self.limits[i], |w| w.min(self.limits[i]));
-        let new = [lower(0), lower(1), lower(2)];
+        // What another has asked for and the servo has not answered yet is not to be taken back.
+        let mut new = self.limits;
+        let asked = self.waiting.values().filter_map(|w| match w {
+            Waiting::Limits(asked, _) => Some(*asked),
+            _ => None,
+        });
+        for less in asked.map(|l| l.map(Some)).chain([wanted]) {
+            for (new, less) in new.iter_mut().zip(less) {
+                *new = less.map_or(*new, |less| less.min(*new));
+            }
+        }
         let command = ServoCommand::Limits { force: new[0], torque: new[1], velocity: new[2] };
         self.command(command, Waiting::Limits(new, reply));
     }

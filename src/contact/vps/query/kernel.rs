@@ -19,15 +19,16 @@ const CHUNK: usize = TOGETHER;
 
 /// Sums: total force (3), total torque (3), elastic force (3), area (1), twice the symmetric part of the stiffness (21);
 /// force (3) and torque (3) of the parts along the depth gradient, the sum of their sizes (1); the area once more, where points that
-/// have only just entered count little (1).
-const SUMS: usize = 39;
-/// Where the elastic force stands, the area, the stiffness, the parts along the depth gradient, and the area that changes
-/// continuously.
+/// have only just entered count little (1); of the gradients, each times what its point presses with (3), and of what they press with (1).
+const SUMS: usize = 43;
+/// Where the elastic force stands, the area, the stiffness, the parts along the depth gradient, the area that changes
+/// continuously, and the gradients.
 pub(super) const STILL: usize = 6;
 pub(super) const AREA: usize = 9;
 pub(super) const STIFFNESS: usize = 10;
 pub(super) const ALONG: usize = 31;
 pub(super) const SOFT_AREA: usize = 38;
+pub(super) const GRADIENTS: usize = 39;
 /// Force (3), torque (3) and size (1) of what the parts along the gradient lack where a few points are all there is.
 pub(super) type Lack = [f64; 7];
 

@@ -7,9 +7,9 @@
 //! about 15 clusters).
 
 use super::ball::Place;
-use super::kernel::{ALONG, AREA, SOFT_AREA, Sums, finish_sorted, visit_sorted};
+use super::kernel::{ALONG, AREA, GRADIENTS, SOFT_AREA, Sums, finish_sorted, visit_sorted};
 use super::near::{each_pushing, near};
-use super::sparse::{Enough, Sampling, few, settled};
+use super::sparse::{Enough, Sampling, few, settled, spread};
 use super::{cell, contact_point, job, wrench_of};
 use crate::contact::vps::sorted::Sorted;
 use crate::contact::vps::{ForceLaw, Normals, PointShell};
@@ -146,6 +146,7 @@ impl Segments {
         let (mut normals, mut along, mut lack) = (Wrench::ZERO, Wrench::ZERO, Wrench::ZERO);
         // Sizes of the parts, and what they lack; m^2; m.
         let (mut size, mut size_lack, mut soft, mut depth) = (0.0, 0.0, 0.0, 0.0f64);
+        let (mut gradients, mut presses) = (Vec3::zeros(), 0.0);
         let mut points = 0;
         let mut sums = Sums::new(Enough::NEVER);
         let mut fresh = true;
@@ -178,6 +179,8 @@ impl Segments {
             along += kept.along;
             lack += kept.lack;
             size += total(ALONG + 6);
+            gradients += triple(GRADIENTS);
+            presses += total(GRADIENTS + 3);
             size_lack += missing[6];
             points += count;
             soft += total(SOFT_AREA);
@@ -188,7 +191,10 @@ impl Segments {
         let few = few(points);
         let part = match shell.law {
             ForceLaw::Pressure(Normals::Field) => 1.0,
-            _ => settled(&normals, &(along + lack.scaled(few)), size + few * size_lack, &sampling).1,
+            _ => {
+                let size = size + few * size_lack;
+                settled(&normals, &(along + lack.scaled(few)), size, spread(&gradients, presses), &sampling).1
+            }
         };
         let turn = &q.tool_pose.rotation;
         for (answer, kept) in self.answers.iter_mut().zip(&self.sums) {

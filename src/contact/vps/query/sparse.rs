@@ -8,15 +8,21 @@
 //! The two agree as the sampling gets finer. Where g is not constant over the overlap (an edge of the object under a
 //! face of the tool) only the first one is right.
 
-use crate::geometry::Wrench;
+use crate::geometry::{Vec3, Wrench};
 
 /// Points in contact up to which it counts as sparse, and from which it does not.
 const FEW: [f64; 2] = [30.0, 60.0];
 /// The same for the depth, in point spacings.
 const SHALLOW: [f64; 2] = [1.0, 2.5];
-/// What the first sum has more along the second one: from here on the object counts as curved, and from here entirely. Over anything
-/// flat it has none; where an edge of the tool lies along one of the object, the second sum turns over as they pass each other.
-const CURVED: [f64; 2] = [0.1, 0.25];
+/// What the first sum has more along the second one: from here on the object counts as curved, and from here entirely. A corner or edge
+/// of the tool has some on any bend, in proportion to the slopes of both.
+const CURVED: [f64; 2] = [0.35, 0.8];
+/// The same where the gradients differ by [`SPREAD`] besides: where an edge of the tool lies along one of the object, the second sum turns
+/// over as they pass each other.
+const BENT: [f64; 2] = [0.1, 0.25];
+/// How far the gradients differ ([`spread`]) under an edge of the object, from here on and entirely: with a twentieth of what presses on the
+/// other side of one of 90 degrees it is 0.095. Under a cap of a ball, 25 degrees to all sides, 0.062.
+const SPREAD: [f64; 2] = [0.08, 0.16];
 /// Forces that cancel (a tool between two walls) are measured by this part of what presses.
 const LEAST: f64 = 0.3;
 
@@ -64,8 +70,14 @@ pub(super) fn few(points: usize) -> f64 {
 }
 
 /// The wrench of the points' normals, or of their parts along the depth gradient where the points are too few.
-/// `size` is the sum of the sizes of the latter. Continuous in all of them. Second: how much of the latter it is.
-pub(super) fn settled(normals: &Wrench, along: &Wrench, size: f64, sampling: &Sampling) -> (Wrench, f64) {
+/// `size` is the sum of the sizes of the latter, `spread` how far the gradients differ. Continuous in all of them. Second: how much of the latter it is.
+pub(super) fn settled(
+    normals: &Wrench,
+    along: &Wrench,
+    size: f64,
+    spread: f64,
+    sampling: &Sampling,
+) -> (Wrench, f64) {
     let sparse = 1.0 - ramp(sampling.points, FEW).min(ramp(sampling.depth, SHALLOW));
     if !(size > 0.0 && sparse > 0.0) {
         return (*normals, 0.0);
@@ -73,12 +85,18 @@ pub(super) fn settled(normals: &Wrench, along: &Wrench, size: f64, sampling: &Sa
     let off = normals.force - along.force;
     // Over a flat object what is left over lies across the gradient; over an edge the gradients' parts fall short.
     let more = off.dot(&along.force) / (along.force.norm_squared() + (LEAST * size).powi(2));
-    let part = sparse * (1.0 - ramp(more, CURVED));
+    let curved = ramp(more, CURVED).max(ramp(more, BENT).min(ramp(spread, SPREAD)));
+    let part = sparse * (1.0 - curved);
     let wrench = Wrench {
         force: normals.force - off * part,
         torque: normals.torque + (along.torque - normals.torque) * part,
     };
     (wrench, part)
+}
+
+/// How far the gradients under a contact differ, 0..=1: 1 - |sum of f g|^2 / (sum of f)^2 of forces f and unit gradients g. None over anything flat.
+pub(super) fn spread(gradients: &Vec3, presses: f64) -> f64 {
+    if presses > 0.0 { (1.0 - gradients.norm_squared() / (presses * presses)).clamp(0.0, 1.0) } else { 0.0 }
 }
 
 /// 0 up to the first, 1 from the second on.
@@ -89,7 +107,6 @@ fn ramp(x: f64, [from, to]: [f64; 2]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::Vec3;
 
     const ONE_POINT: Sampling = Sampling { points: 1.0, depth: 0.2 };
 
@@ -113,14 +130,14 @@ mod tests {
             let least = Sampling { points: enough.area / cell, depth: enough.depth / cell.sqrt() };
             let normals = push(1.0, 2.0, 3.0);
             for along in [push(0.0, 0.0, 5.0), Wrench::ZERO] {
-                assert_eq!(settled(&normals, &along, 9.0, &least), (normals, 0.0));
+                assert_eq!(settled(&normals, &along, 9.0, 0.0, &least), (normals, 0.0));
             }
             // A little less of either, and they do.
             for less in [
                 Sampling { points: 0.98 * least.points, ..least },
                 Sampling { depth: 0.98 * least.depth, ..least },
             ] {
-                assert_ne!(settled(&normals, &push(0.0, 0.0, 5.0), 9.0, &less), (normals, 0.0));
+                assert_ne!(settled(&normals, &push(0.0, 0.0, 5.0), 9.0, 0.0, &less), (normals, 0.0));
             }
         }
     }
@@ -134,24 +151,49 @@ mod tests {
             vec![(1.0, cube), (3.0, Vec3::new(-0.6, 0.0, 0.8)), (0.5, Vec3::new(0.0, 1.0, 0.0))],
         ] {
             let (normals, along, size) = floor(&points);
-            let (settled, part) = settled(&normals, &along, size, &ONE_POINT);
+            let (settled, part) = settled(&normals, &along, size, 0.0, &ONE_POINT);
             assert_eq!(part, 1.0);
             assert!((settled.force - Vec3::z() * normals.force.z).norm() < 1e-12, "{}", settled.force);
         }
         // Squeezed between floor and ceiling, the forces along z nearly cancel; those across do not.
         let (a, b) = (push(1.4, 0.3, 1e-3), push(0.0, 0.0, 1e-3));
-        assert_eq!(settled(&a, &b, 2.0, &ONE_POINT), (b, 1.0));
+        assert_eq!(settled(&a, &b, 2.0, 0.0, &ONE_POINT), (b, 1.0));
     }
 
     #[test]
     fn a_finely_sampled_contact_and_an_edge_of_the_object_keep_their_normals() {
         let a = push(1.0, 0.0, 1.0);
         let b = push(0.0, 0.0, 1.0);
-        assert_eq!(settled(&a, &b, 1.0, &Sampling { points: 100.0, depth: 3.0 }), (a, 0.0));
+        assert_eq!(settled(&a, &b, 1.0, 0.0, &Sampling { points: 100.0, depth: 3.0 }), (a, 0.0));
         // A face on an edge of 90 degrees: gradients of 45 degrees to both sides leave half of the force.
         let half = 0.5f64.sqrt();
-        assert_eq!(settled(&push(0.0, 0.0, 1.0), &push(0.0, 0.0, 0.5), half, &ONE_POINT).1, 0.0);
-        assert_eq!(settled(&a, &Wrench::ZERO, 0.0, &ONE_POINT), (a, 0.0));
+        assert_eq!(settled(&push(0.0, 0.0, 1.0), &push(0.0, 0.0, 0.5), half, 0.0, &ONE_POINT).1, 0.0);
+        assert_eq!(settled(&a, &Wrench::ZERO, 0.0, 0.0, &ONE_POINT), (a, 0.0));
+    }
+
+    #[test]
+    fn an_edge_is_told_from_a_ball() {
+        let sum = |parts: &[(f64, Vec3)]| {
+            let all = parts.iter().map(|(f, g)| g * *f).sum::<Vec3>();
+            spread(&all, parts.iter().map(|p| p.0).sum())
+        };
+        let half = 0.5f64.sqrt();
+        let (left, right) = (Vec3::new(half, half, 0.0), Vec3::new(-half, half, 0.0));
+        assert!((sum(&[(0.2, left), (0.8, right)]) - 0.32).abs() < 1e-12);
+        assert_eq!((sum(&[(0.3, Vec3::z()), (5.0, Vec3::z())]), sum(&[])), (0.0, 0.0));
+        // What presses as deep as it lies on a cap of a ball, 25 degrees to all sides.
+        let cap: Vec<(f64, Vec3)> = (0..3000)
+            .map(|k| {
+                let (cos, turn) = (1.0 - 0.0937 * f64::from(k) / 3000.0, f64::from(k) * 2.4);
+                let sin = (1.0 - cos * cos).sqrt();
+                (cos - 0.9063, Vec3::new(sin * turn.cos(), sin * turn.sin(), cos))
+            })
+            .collect();
+        assert!((sum(&cap) - 0.0616).abs() < 1e-3, "{}", sum(&cap));
+        // Little as they differ here, it is none.
+        let (a, b) = (push(0.4, 0.0, 1.3), push(0.0, 0.0, 1.0));
+        assert_eq!(settled(&a, &b, 1.0, sum(&cap), &ONE_POINT).1, 1.0);
+        assert_eq!(settled(&a, &b, 1.0, 0.32, &ONE_POINT).1, 0.0);
     }
 
     #[test]
@@ -162,14 +204,29 @@ mod tests {
             assert!(last.replace(w.force).is_none_or(|l| (l - w.force).norm() < 5e-3), "{}", w.force);
         };
         for k in 0..2000 {
-            check(settled(&push(1e-3 * f64::from(k), 0.0, 1.0), &b, 1.0, &ONE_POINT).0);
+            check(settled(&push(1e-3 * f64::from(k), 0.0, 1.0), &b, 1.0, 0.0, &ONE_POINT).0);
         }
         let a = push(1.999, 0.0, 1.0);
         for k in 0..2000 {
-            check(settled(&a, &b, 1.0, &Sampling { points: 0.05 * f64::from(k), depth: 3.0 }).0);
+            check(settled(&a, &b, 1.0, 0.0, &Sampling { points: 0.05 * f64::from(k), depth: 3.0 }).0);
         }
+        // Along the second sum, and the gradients' spread, with either at an end and in the middle of the other.
+        for k in 0..2000 {
+            check(settled(&push(1.999, 0.0, 1.0 + 5e-4 * f64::from(k)), &b, 1.0, 0.22, &ONE_POINT).0);
+        }
+        for more in [1.999, 1.18, 1.3] {
+            last.take();
+            for k in 0..2000 {
+                let w = settled(&push(1.999, 0.0, more), &b, 1.0, 5e-4 * f64::from(k), &ONE_POINT).0;
+                assert!(last.replace(w.force).is_none_or(|l| (l - w.force).norm() < 8e-3), "{}", w.force);
+            }
+        }
+        last.take();
+        let mut check = |w: Wrench| {
+            assert!(last.replace(w.force).is_none_or(|l| (l - w.force).norm() < 5e-3), "{}", w.force);
+        };
         for k in (0..2000).rev() {
-            check(settled(&a, &b, 1.0, &Sampling { points: 100.0, depth: 2e-3 * f64::from(k) }).0);
+            check(settled(&a, &b, 1.0, 0.0, &Sampling { points: 100.0, depth: 2e-3 * f64::from(k) }).0);
         }
     }
 }

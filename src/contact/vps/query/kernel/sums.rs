@@ -2,7 +2,7 @@
 
 use super::super::source::Source;
 use super::super::sparse::Enough;
-use super::{ALONG, AREA, CHUNK, Force, Job, SOFT_AREA, STIFFNESS, STILL, block_of, cross, dot};
+use super::{ALONG, AREA, CHUNK, Force, GRADIENTS, Job, SOFT_AREA, STIFFNESS, STILL, block_of, cross, dot};
 use crate::contact::patch::Pressing;
 use crate::geometry::simd::{LANES, Simd};
 
@@ -61,18 +61,26 @@ fn sum_forces<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, force: &mut For
     s.accumulate(soft, &mut force.total[SOFT_AREA]);
 }
 
-/// Adds the parts of the forces along the depth gradient g: (n . g) g for each n.
+/// Adds the parts of the forces along the depth gradient g, (n . g) g for each n, and the gradients.
 #[inline(always)]
 fn sum_along<S: Simd, P: Source>(s: S, from: &P, force: &mut Force) {
     let zero = s.splat(0.0);
-    let mut lanes = [zero; 7];
+    let (mut lanes, mut mean) = ([zero; 7], [zero; 4]);
     for p in force.pressed.iter().take(force.waiting) {
         let Some((r, n)) = block_of(s, from, p.block as usize) else { break };
         let g = [s.load(&p.gradient[0]), s.load(&p.gradient[1]), s.load(&p.gradient[2])];
-        let part = along(s, r, n, s.load(&p.force), g);
+        let push = s.load(&p.force);
+        let part = along(s, r, n, push, g);
         for i in 0..7 {
             lanes[i] = s.add(lanes[i], part[i]);
         }
+        for i in 0..3 {
+            mean[i] = s.add(mean[i], s.mul(push, g[i]));
+        }
+        mean[3] = s.add(mean[3], push);
+    }
+    for i in 0..4 {
+        s.accumulate(mean[i], &mut force.total[GRADIENTS + i]);
     }
     for i in 0..7 {
         s.accumulate(lanes[i], &mut force.total[ALONG + i]);
