@@ -12,7 +12,7 @@ use hapticd::device::simulated::{HandScript, Setup, SimulatedDevice};
 use hapticd::geometry::{Pose, Vec3};
 use hapticd::haptics::coupling::{Coupling, Law};
 use hapticd::scene::snapshot::Tool;
-use hapticd::servo::handle::{ServoCommand, ServoConfig};
+use hapticd::servo::handle::ServoConfig;
 use hapticd::servo::record::{ServoState, TickRecord, ZeroReason};
 use std::sync::Arc;
 
@@ -117,8 +117,7 @@ fn strikes(
     let place = Pose::translation(at.x, at.y - 0.02, at.z);
     bench.publish(scene(2, tool, vec![object(1, shape.clone(), place, 1e5)]));
     bench.step();
-    bench.command(ServoCommand::Arm { session: 1 }).expect("arms");
-    bench.command(ServoCommand::Lease { until_ns: u64::MAX }).expect("leases");
+    bench.own();
     let (mut deepest, mut force, mut up) = (0.0f64, 0.0f64, 0.0f64);
     for _ in 0..800 {
         let r = bench.step();

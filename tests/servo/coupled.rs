@@ -78,8 +78,7 @@ fn nobody_holds_the_force_and_the_tool_is_where_the_device_is() {
         assert!((r.position[1] - 0.008).abs() < 1e-12);
         assert!((r.depth - 2e-3).abs() < 1e-5, "{}", r.depth);
         // Armed inside the floor: the virtual tool is pushed out, what is wanted is not small, the gate stays shut.
-        bench.command(ServoCommand::Arm { session: 1 }).expect("arms");
-        bench.command(ServoCommand::Lease { until_ns: u64::MAX }).expect("leases");
+        bench.own();
         for _ in 0..500 {
             let r = bench.step();
             assert_eq!((norm(r.force), r.state, r.zero), (0.0, ServoState::Armed, ZeroReason::ArmingGate));

@@ -25,8 +25,7 @@ fn an_effect_comes_after_the_gate_and_goes_within_the_release_time() {
     publish(&mut bench, 2, &[effect(EffectKind::Constant, 0.0, Vec3::new(0.0, 0.0, -1.5), 2.0)]);
     assert_eq!(norm(bench.steps(100).force), 0.0);
     bench.step();
-    assert_eq!(bench.command(ServoCommand::Arm { session: 1 }), Ok(()));
-    assert_eq!(bench.command(ServoCommand::Lease { until_ns: u64::MAX }), Ok(()));
+    bench.own();
     let mut last = 0.0;
     for _ in 0..600 {
         let f = norm(bench.step().force);
@@ -87,8 +86,7 @@ fn armed(device: Box<dyn hapticd::device::Device>, effects: &[SceneEffect]) -> B
     let mut bench = Bench::new(device, ServoConfig::default());
     publish(&mut bench, 1, effects);
     bench.step();
-    assert_eq!(bench.command(ServoCommand::Arm { session: 1 }), Ok(()));
-    assert_eq!(bench.command(ServoCommand::Lease { until_ns: u64::MAX }), Ok(()));
+    bench.own();
     bench
 }
 

@@ -308,8 +308,7 @@ fn a_material_edit_of_a_moving_object_fades() {
         for _ in 0..20 {
             step(&mut bench);
         }
-        assert_eq!(bench.command(ServoCommand::Arm { session: 1 }), Ok(()));
-        assert_eq!(bench.command(ServoCommand::Lease { until_ns: u64::MAX }), Ok(()));
+        bench.own();
         for k in 0..1200 {
             let y = 0.02 - 0.012 * (f64::from(k) / 900.0).min(1.0);
             puppet.place(Vec3::new(0.0, y, 0.0));

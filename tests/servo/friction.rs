@@ -6,7 +6,6 @@ use hapticd::contact::{Friction, ObjectShape};
 use hapticd::geometry::field::Field;
 use hapticd::geometry::{Point, Pose, Vec3};
 use hapticd::scene::snapshot::SnapshotObject;
-use hapticd::servo::handle::ServoCommand;
 use hapticd::servo::record::ServoState;
 use nalgebra::UnitQuaternion;
 use std::sync::Arc;
@@ -268,8 +267,7 @@ fn a_moving_object_carries_what_sticks_to_it() {
     for _ in 0..20 {
         step(&mut bench);
     }
-    assert_eq!(bench.command(ServoCommand::Arm { session: 1 }), Ok(()));
-    assert_eq!(bench.command(ServoCommand::Lease { until_ns: u64::MAX }), Ok(()));
+    bench.own();
     while bench.last.planned_ns < 800 * MS {
         let y = 0.03 - 0.022 * (bench.last.planned_ns as f64 / (700.0 * MS as f64)).min(1.0);
         puppet.place(Vec3::new(0.0, y, 0.0));

@@ -9,7 +9,7 @@ use hapticd::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use hapticd::geometry::{Pose, TriMesh, Twist, Vec3, Wrench, shapes};
 use hapticd::haptics::coupling::{Coupling, Law};
 use hapticd::scene::snapshot::{SnapshotObject, Tool};
-use hapticd::servo::handle::{ServoCommand, ServoConfig};
+use hapticd::servo::handle::ServoConfig;
 use hapticd::servo::record::ServoState;
 use nalgebra::UnitQuaternion;
 use std::sync::Arc;
@@ -361,8 +361,7 @@ fn a_moving_object_carries_what_sticks_to_it() {
     for _ in 0..20 {
         step(&mut bench);
     }
-    assert_eq!(bench.command(ServoCommand::Arm { session: 1 }), Ok(()));
-    assert_eq!(bench.command(ServoCommand::Lease { until_ns: u64::MAX }), Ok(()));
+    bench.own();
     while bench.last.planned_ns < 800 * MS {
         let part = (bench.last.planned_ns as f64 / (700.0 * MS as f64)).min(1.0);
         puppet.place(over(3e-3 - 5e-3 * part).translation.vector);

@@ -96,8 +96,7 @@ fn contact_begins_and_ends_once() {
 fn arming_inside_an_object_gives_no_force_until_the_tool_is_out() {
     let (mut bench, puppet) = Bench::puppet(Vec3::new(0.0, 0.005, 0.0));
     bench.step();
-    assert_eq!(bench.command(ServoCommand::Arm { session: 1 }), Ok(()));
-    bench.command(ServoCommand::Lease { until_ns: u64::MAX }).unwrap();
+    bench.own();
     for _ in 0..500 {
         let r = bench.step();
         assert_eq!((r.state, r.zero, norm(r.force)), (ServoState::Armed, ZeroReason::ArmingGate, 0.0));
@@ -123,8 +122,7 @@ fn arming_where_only_a_torque_is_felt_gives_none_until_it_is_gone() {
         let mut bench = Bench::new(Box::new(puppet.clone()), config);
         bench.publish(scene(1, &tool, both.to_vec()));
         bench.step();
-        bench.command(ServoCommand::Arm { session: 1 }).unwrap();
-        bench.command(ServoCommand::Lease { until_ns: u64::MAX }).unwrap();
+        bench.own();
         if gate_torque > 1.0 {
             assert!((0..600).any(|_| bench.step().ramp >= 1.0), "{:?}", bench.last);
             assert!(norm(bench.last.torque) > 0.01 && norm(bench.last.force) < small, "{:?}", bench.last);
@@ -149,8 +147,7 @@ fn arming_without_a_scene_waits_for_one() {
     let puppet = Puppet::new(FREE);
     let mut bench = Bench::new(Box::new(puppet.clone()), ServoConfig::default());
     bench.step();
-    assert_eq!(bench.command(ServoCommand::Arm { session: 1 }), Ok(()));
-    bench.command(ServoCommand::Lease { until_ns: u64::MAX }).unwrap();
+    bench.own();
     for _ in 0..100 {
         let r = bench.step();
         assert_eq!((r.state, r.zero, norm(r.force)), (ServoState::Armed, ZeroReason::NoScene, 0.0));

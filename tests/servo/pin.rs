@@ -13,7 +13,7 @@ use hapticd::haptics::coupling::{Coupling, Law};
 use hapticd::scene::compile::Compiler;
 use hapticd::scene::file;
 use hapticd::scene::snapshot::Snapshot;
-use hapticd::servo::handle::{ServoCommand, ServoConfig};
+use hapticd::servo::handle::ServoConfig;
 use hapticd::servo::record::{FLAG_STIFFNESS_CAPPED, ServoState};
 use std::path::Path;
 use std::sync::LazyLock;
@@ -80,8 +80,7 @@ fn wedged(law: Law, holds: Holds) -> Rests {
         * Pose::translation(-0.14, 0.0, 0.0);
     bench.publish(scene(2, Some(hole)));
     bench.step();
-    bench.command(ServoCommand::Arm { session: 1 }).expect("arms");
-    bench.command(ServoCommand::Lease { until_ns: u64::MAX }).expect("leases");
+    bench.own();
     let link = profile.kinematics.state(&state.joints, None).expect("regular");
     let inertia = profile.dynamics.mass_matrix(&state.joints, &link.jacobian);
     let mobility = link.jacobian * inertia.try_inverse().expect("has a mass") * link.jacobian.transpose();

@@ -3,7 +3,7 @@
 use crate::device::Puppet;
 use crate::world::{Bench, floor, object, scene, sphere_tool};
 use hapticd::geometry::{Pose, Vec3};
-use hapticd::servo::handle::{ServoCommand, ServoConfig};
+use hapticd::servo::handle::ServoConfig;
 use hapticd::servo::record::ServoState;
 
 /// N/m, m, s.
@@ -30,8 +30,7 @@ fn the_ramp_up_and_down_is_damped_more() {
     for _ in 0..100 {
         step(&mut bench);
     }
-    bench.command(ServoCommand::Arm { session: 1 }).expect("arms");
-    bench.command(ServoCommand::Lease { until_ns: u64::MAX }).expect("leases");
+    bench.own();
     let (mut before, mut counts) = (0.0, [0; 2]);
     for k in 0..1500 {
         if k == 900 {

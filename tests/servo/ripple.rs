@@ -12,7 +12,7 @@ use hapticd::device::simulated::{HandScript, Setup, SimulatedDevice};
 use hapticd::geometry::{Point, Pose, Vec3, shapes};
 use hapticd::haptics::coupling::{Coupling, Law};
 use hapticd::scene::snapshot::{SnapshotObject, Tool};
-use hapticd::servo::handle::{ServoCommand, ServoConfig};
+use hapticd::servo::handle::ServoConfig;
 use hapticd::servo::record::ServoState;
 use std::sync::Arc;
 
@@ -154,8 +154,7 @@ fn held(device: &str, law: Law, pressed: &Pressed, tremor: f64) -> (f64, f64, f6
     thing.pose.translation.vector += at;
     bench.publish(scene(2, &pressed.tool, vec![thing]));
     bench.step();
-    bench.command(ServoCommand::Arm { session: 1 }).expect("arms");
-    bench.command(ServoCommand::Lease { until_ns: u64::MAX }).expect("leases");
+    bench.own();
     bench.steps(SETTLES);
     let mut axes: [Vec<f64>; 6] = Default::default();
     let mut mean = Vec3::zeros();

@@ -13,7 +13,7 @@ use hapticd::geometry::shapes::cuboid;
 use hapticd::geometry::{Point, Pose, TriMesh, Vec3};
 use hapticd::haptics::coupling::Coupling;
 use hapticd::scene::snapshot::{SnapshotObject, Tool};
-use hapticd::servo::handle::{ServoCommand, ServoConfig};
+use hapticd::servo::handle::ServoConfig;
 use hapticd::servo::record::{FLAG_STIFFNESS_CAPPED, ServoState};
 use nalgebra::UnitQuaternion;
 use std::sync::Arc;
@@ -184,8 +184,7 @@ pub fn press_into(
     let touching = walls.len() as u16;
     bench.publish(scene(2, tool, walls));
     bench.step();
-    bench.command(ServoCommand::Arm { session: 1 }).expect("arms");
-    bench.command(ServoCommand::Lease { until_ns: u64::MAX }).expect("leases");
+    bench.own();
     let mut seen = Wedged {
         shakes: 0.0,
         along: 0.0,

@@ -10,7 +10,7 @@ use hapticd::device::simulated::HandScript;
 use hapticd::geometry::field::Field;
 use hapticd::geometry::{Point, Pose, Vec3, shapes};
 use hapticd::scene::snapshot::{Snapshot, Tool};
-use hapticd::servo::handle::{ServoCommand, ServoConfig};
+use hapticd::servo::handle::ServoConfig;
 use hapticd::servo::record::{FLAG_CONTACT_END, ServoState};
 use std::sync::Arc;
 
@@ -213,8 +213,7 @@ fn a_firm_hand_feels_the_sheet_and_comes_back() {
         let mut bench = Bench::new(device, ServoConfig::default());
         bench.publish(scene(1, &tool, vec![object(1, sheet(2e-4), Pose::identity(), 2000.0)]));
         bench.step();
-        assert_eq!(bench.command(ServoCommand::Arm { session: 1 }), Ok(()));
-        assert_eq!(bench.command(ServoCommand::Lease { until_ns: u64::MAX }), Ok(()));
+        bench.own();
         let (mut lowest, mut held) = (f64::INFINITY, 0);
         while bench.last.planned_ns < 2_200_000_000 {
             let r = bench.step();

@@ -177,11 +177,16 @@ impl Bench {
         acks.iter().find(|a| a.id == id).expect("answered in the next tick").result
     }
 
+    /// Arms with an endless lease, in two ticks; the force comes when the gate lets it.
+    pub fn own(&mut self) {
+        assert_eq!(self.command(ServoCommand::Arm { session: 1 }), Ok(()));
+        assert_eq!(self.command(ServoCommand::Lease { until_ns: u64::MAX }), Ok(()));
+    }
+
     /// Arms with an endless lease and steps until the force is fully on; the tool must be in the free.
     pub fn arm(&mut self) {
         self.step();
-        assert_eq!(self.command(ServoCommand::Arm { session: 1 }), Ok(()));
-        assert_eq!(self.command(ServoCommand::Lease { until_ns: u64::MAX }), Ok(()));
+        self.own();
         let on = (0..1000).any(|_| self.step().ramp >= 1.0);
         assert!(on, "never came up: {:?}", self.last);
         assert_eq!(self.last.state, ServoState::Rendering);

@@ -5,7 +5,7 @@ use super::{install_rules, owned_by_the_service, succeeds, wait_for};
 use hapticd::control::client::Client;
 use hapticd::device::simulated::probe::Probe;
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -54,14 +54,17 @@ pub fn seat(pid: &str) -> (u32, u64, u32, u32) {
     (number("Uid:") as u32, number("VmLck:"), policy, priority)
 }
 
+/// What the kernel says of a thread, by its name.
+pub fn task(pid: &str, thread: &str) -> Option<PathBuf> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("threads");
+    let named =
+        |dir: &PathBuf| std::fs::read_to_string(dir.join("comm")).is_ok_and(|name| name.trim() == thread);
+    tasks.flatten().map(|task| task.path()).find(named)
+}
+
 /// Policy and priority of a thread, by its name.
 pub fn scheduled(pid: &str, thread: &str) -> Option<(u32, u32)> {
-    let stat = std::fs::read_dir(format!("/proc/{pid}/task")).expect("threads").find_map(|task| {
-        let dir = task.ok()?.path();
-        let name = std::fs::read_to_string(dir.join("comm")).ok()?;
-        let stat = std::fs::read_to_string(dir.join("stat")).ok()?;
-        (name.trim() == thread).then_some(stat)
-    })?;
+    let stat = std::fs::read_to_string(task(pid, thread)?.join("stat")).ok()?;
     // After the name, which may hold anything: the state is field 3 (proc(5)), so priority 40 and policy 41.
     let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
     let field = |n: usize| fields[n - 3].parse().expect("a number");

@@ -3,7 +3,7 @@
 use super::closed_loop::{Notes, ends_with_zero};
 use super::hid::{Wooden, currents, notes, wooden};
 use super::unit::{
-    CONFIG, PATIENCE, another_process, client, install, push, reach, scheduled, seat, shown, state,
+    CONFIG, PATIENCE, another_process, client, install, push, reach, scheduled, seat, shown, state, task,
 };
 use super::{modprobe, owned_by_the_service, succeeds, uhid, wait_for};
 use hapticd::control::client::Client;
@@ -38,12 +38,7 @@ fn is_told_of_devices(pid: &str) -> bool {
 
 /// What the kernel counts of the device's I/O thread: times it gave its processor up, and hundredths of a second that it had one.
 fn io_thread(pid: &str) -> (u64, u64) {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("threads");
-    let dir = tasks
-        .flatten()
-        .map(|task| task.path())
-        .find(|dir| std::fs::read_to_string(dir.join("comm")).is_ok_and(|name| name.trim() == "device-io"))
-        .expect("an I/O thread");
+    let dir = task(pid, "device-io").expect("an I/O thread");
     let status = std::fs::read_to_string(dir.join("status")).expect("runs");
     let wakes = status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:")).expect("told");
     let stat = std::fs::read_to_string(dir.join("stat")).expect("runs");
