@@ -19,6 +19,8 @@ mod push_bunny;
 mod several;
 #[path = "end_to_end/signals.rs"]
 mod signals;
+#[path = "end_to_end/spheres.rs"]
+mod spheres;
 #[path = "end_to_end/view.rs"]
 mod view;
 #[path = "end_to_end/walk.rs"]

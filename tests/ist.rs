@@ -4,6 +4,8 @@
 mod convex;
 #[path = "ist/exact.rs"]
 mod exact;
+#[path = "ist/followed.rs"]
+mod followed;
 
 use hapticd::contact::ist::lens::lens;
 use hapticd::contact::ist::{IstParams, Solid, SphereTree, cell_for};

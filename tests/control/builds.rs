@@ -40,12 +40,9 @@ fn create(id: u64) -> String {
     request(id, "object.create", &json!({"name": "ball", "mesh": "ball", "material": "m"}))
 }
 
-#[test]
-fn a_build_tells_its_progress_and_then_its_generation() {
-    let (d, _dir, path) = with_ball();
-    let mut r = d.raw();
-    prepare(&mut r, &path, 160);
-    r.send(&create(77));
+/// Sends an edit that has to build; its answer, after progress that never goes back.
+fn build_with_progress(r: &mut Raw, id: u64, method: &str, params: &Value) -> Value {
+    r.send(&request(id, method, params));
     let mut seen: Vec<(u64, u64)> = Vec::new();
     let answer = loop {
         let line = r.line().expect("a line");
@@ -53,16 +50,40 @@ fn a_build_tells_its_progress_and_then_its_generation() {
             break line;
         }
         let p = &line["params"];
-        assert_eq!((p["request"].as_u64(), p["stage"].as_str()), (Some(77), Some("build")), "{line}");
+        assert_eq!((p["request"].as_u64(), p["stage"].as_str()), (Some(id), Some("build")), "{line}");
         seen.push((p["done"].as_u64().expect("a count"), p["total"].as_u64().expect("a count")));
     };
-    assert_eq!((answer["id"].as_u64(), code(&answer)), (Some(77), 0), "{answer}");
-    assert!(answer["result"]["generation"].as_u64().is_some());
+    assert_eq!((answer["id"].as_u64(), code(&answer)), (Some(id), 0), "{answer}");
     assert!(!seen.is_empty(), "a build of a second without a word");
     assert!(seen.iter().all(|(done, total)| done <= total) && seen.is_sorted_by_key(|p| p.0), "{seen:?}");
+    answer
+}
+
+#[test]
+fn a_build_tells_its_progress_and_then_its_generation() {
+    let (d, _dir, path) = with_ball();
+    let mut r = d.raw();
+    prepare(&mut r, &path, 160);
+    let ball = json!({"name": "ball", "mesh": "ball", "material": "m"});
+    let answer = build_with_progress(&mut r, 77, "object.create", &ball);
+    assert!(answer["result"]["generation"].as_u64().is_some());
     // The same again is there already, and nothing is told of it.
     r.send(&request(78, "object.create", &json!({"name": "b", "mesh": "ball", "material": "m"})));
     assert_eq!(r.line().expect("an answer")["id"], 78);
+}
+
+/// So does a tool's tree of spheres, which is kept like a field.
+#[test]
+fn a_tree_of_spheres_tells_its_progress_and_is_kept() {
+    let (d, _dir, path) = with_ball();
+    let mut r = d.raw();
+    prepare(&mut r, &path, 40);
+    let tool = json!({"tool": {"spheres": {"mesh": "ball", "spheres": 60_000}}});
+    build_with_progress(&mut r, 77, "tool.set", &tool);
+    let object = json!({"name": "ball", "mesh": "ball", "material": "m"});
+    assert_eq!(code(&r.ask(&request(78, "object.create", &object))), 0);
+    r.send(&request(79, "tool.set", &tool));
+    assert_eq!(r.line().expect("an answer")["id"], 79);
 }
 
 /// Triangles at random, for which the importer takes its time.

@@ -291,7 +291,7 @@ impl Batch {
         let seen = read_apart(simd, frame, load(simd, &self.at), [way, way, way], &TETRAHEDRON);
         let (part, slope) = cap(simd, seen.depth, spread);
         let volume = k.at(&self.volume) * k.at(&self.shut);
-        deepest(simd, frame, &seen, part * volume, sums);
+        deepest(simd, frame, &seen, spread, part * volume, sums);
         contribute(simd, frame, &seen, volume, (part, slope), sums);
     }
 
@@ -310,11 +310,12 @@ impl Batch {
         let long = dot(n, n).sqrt().max((half[0] + half[1] + half[2]) * k.of(0.1));
         let (part, slope) =
             beyond_slope(simd, [n[0] / long, n[1] / long, n[2] / long], zero - seen.depth / long, 0.0);
+        let corner = (n[0].abs() + n[1].abs() + n[2].abs()) * k.of(0.5);
         let mut weight = k.at(&self.weight);
         if level + 1 < LEVELS {
             let off = uneven * dot(way, way).sqrt();
             // Where the surface stays out of the box all planes agree.
-            let reach = (n[0].abs() + n[1].abs() + n[2].abs()) * k.of(0.5) + off + off - seen.depth.abs();
+            let reach = corner + off + off - seen.depth.abs();
             let limit = k.of(UNEVEN * frame.cell);
             let share = smooth(simd, off / limit - one) * smooth(simd, reach / limit) * k.at(&self.finer);
             self.below = (weight * share).store();
@@ -330,7 +331,7 @@ impl Batch {
         if simd.gt_bits(used.bare(), zero.bare()) == 0 {
             return;
         }
-        deepest(simd, frame, &seen, used, sums);
+        deepest(simd, frame, &seen, corner, used, sums);
         let volume = k.at(&self.volume) * weight;
         contribute(simd, frame, &seen, volume, (part, slope / long), sums);
     }

@@ -56,6 +56,8 @@ pub(super) struct SeenCells<S: Simd> {
     pub(super) seen: Seen<S>,
     /// Half the width of the cell's solid part across the object's surface, m.
     pub(super) half: Lanes<S>,
+    /// How much deeper its deepest corner lies than its middle, m.
+    pub(super) reach: Lanes<S>,
 }
 
 /// Looks sixteen cells up.
@@ -73,7 +75,8 @@ pub(super) fn see_cells<S: Simd>(simd: S, frame: &Frame<'_>, block: &Block) -> S
     let gt: Vector<S> = [g[0] * t[0], g[1] * t[1], g[2] * t[2]];
     let variance = dot(gt, gt) / dot(g, g).max(k.of(1e-12));
     let half = (variance.max(k.of(1e-6))).sqrt() * k.of(0.5 * frame.cell);
-    SeenCells { seen, half }
+    let reach = (gt[0].abs() + gt[1].abs() + gt[2].abs()) * k.of(0.5 * frame.cell);
+    SeenCells { seen, half, reach }
 }
 
 apart! {
@@ -94,7 +97,7 @@ fn add_cells_body<S: Simd>(
 ) {
     let k = Constants(simd);
     let (zero, one) = (k.of(0.0), k.of(1.0));
-    let SeenCells { seen, half } = see_cells(simd, frame, block);
+    let SeenCells { seen, half, reach } = see_cells(simd, frame, block);
     let fraction = Lanes::load(simd, &block.fraction);
     let whole = frame.cell * frame.cell * frame.cell;
     if simd.gt_bits(fresh.bare(), zero.bare()) != 0 {
@@ -109,7 +112,7 @@ fn add_cells_body<S: Simd>(
         sums.block(simd);
         return;
     }
-    deepest(simd, frame, &seen, inside * used, sums);
+    deepest(simd, frame, &seen, reach, inside * used, sums);
     contribute(simd, frame, &seen, used * k.of(whole), (inside, slope), sums);
 }
 
@@ -173,18 +176,31 @@ fn contribute_body<S: Simd>(
     sums.block(simd);
 }
 
-/// Remembers the deepest place of each octant.
+/// From the middle of a cube to its faces, in radii of the ball around it: so much deeper than its middle is what a wholly solid
+/// node holds taken to be.
+pub(super) const FACE: f32 = 0.577;
+
+/// Remembers the deepest place of each octant; what is seen reaches so much (m) deeper than its middle.
 #[inline(always)]
-pub(super) fn deepest<S: Simd>(simd: S, frame: &Frame<'_>, seen: &Seen<S>, used: Lanes<S>, sums: &mut Sums) {
+pub(super) fn deepest<S: Simd>(
+    simd: S,
+    frame: &Frame<'_>,
+    seen: &Seen<S>,
+    reach: Lanes<S>,
+    used: Lanes<S>,
+    sums: &mut Sums,
+) {
     let zero = Lanes::splat(simd, 0.0);
-    let depth = used.at_most(zero, zero, seen.depth);
+    let depth = used.at_most(zero, zero, seen.depth + reach);
     let mut least = sums.deepest[0].0;
     for d in &sums.deepest {
         least = if d.0 < least { d.0 } else { least };
     }
     let bits = simd.gt_bits(depth.bare(), Lanes::splat(simd, least).bare());
     if bits != 0 {
-        remember(&frame.origin, bits, &depth.store(), &(store(seen.at), store(seen.gradient)), sums);
+        let (g, way) = (seen.gradient, reach / Lanes::splat(simd, frame.grid_cell));
+        let at = [seen.at[0] + g[0] * way, seen.at[1] + g[1] * way, seen.at[2] + g[2] * way];
+        remember(&frame.origin, bits, &depth.store(), &(store(at), store(g)), sums);
     }
 }
 

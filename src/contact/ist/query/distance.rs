@@ -63,7 +63,7 @@ pub(super) const SHARE: u32 = 4;
 const LAST: f64 = 0.25;
 const AT_ONCE: u32 = 96;
 /// What a search for the closest point of a surface counts: the time of so many nodes or cells, about.
-const SEARCH_WORK: u32 = 16;
+pub(super) const SEARCH_WORK: u32 = 16;
 
 /// What is left of the budget.
 struct Purse<'a> {

@@ -1,7 +1,7 @@
 //! Groups of cells that wait to be looked at, sixteen together.
 
 use super::bound::{Proof, in_cells, proofs, reach, within};
-use super::cells::{Block, add_cells, contribute, deepest, unpack};
+use super::cells::{Block, FACE, add_cells, contribute, deepest, unpack};
 use super::frame::Frame;
 use super::kernel::{Seen, place};
 use super::model::SphereTree;
@@ -127,7 +127,7 @@ impl Groups {
         }
         let volume = k.at(&whole);
         if simd.gt_bits(volume.bare(), zero.bare()) != 0 {
-            deepest(simd, frame, &seen, volume, sums);
+            deepest(simd, frame, &seen, k.at(&groups.r) * k.of(FACE), volume, sums);
             contribute(simd, frame, &seen, volume, (k.of(1.0), zero), sums);
         }
         groups.len = 0;

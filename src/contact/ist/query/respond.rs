@@ -1,5 +1,6 @@
 //! Wrench, stiffness and contact points from the sums of a query.
 
+use super::distance::SEARCH_WORK;
 use super::frame::Frame;
 use super::model::SphereTree;
 use super::sums::{DAMPING, FORCE, STIFFNESS, Sums, TORQUE};
@@ -56,7 +57,42 @@ pub(super) fn respond(
         };
     }
     contact.n_points = found as u8;
+    deepen(contact, q, tree, frame);
     contact.depth = contact.points.first().filter(|_| found > 0).map_or(0.0, |p| p.depth);
+}
+
+/// Searches for the deepest place of the tool's surface, and how far each goes along the gradient, cells of the tool.
+const CLIMB: u32 = 3;
+const STRIDE: f64 = 4.0;
+
+/// Moves the first point, which stands for a cell or for a whole node, to the tool's surface and there to where it is deepest; the
+/// others are no deeper.
+fn deepen(contact: &mut Contact, q: &Query<'_>, tree: &SphereTree, frame: &Frame<'_>) {
+    if contact.n_points == 0 || contact.deadline_hit {
+        return;
+    }
+    let relative = q.object_pose.inv_mul(q.tool_pose);
+    let first = &mut contact.points[0];
+    let mut at = q.object_pose.inverse_transform_point(&first.position.into());
+    let (mut deepest, mut hint) = (0.0, u32::MAX);
+    for _ in 0..CLIMB {
+        contact.work += SEARCH_WORK;
+        let found = tree.bvh.closest_from(&relative.inverse_transform_point(&at), hint);
+        let surface = relative * found.point;
+        let (depth, gradient) = frame.field.depth_gradient(&surface);
+        if !found.found() || depth <= deepest {
+            break;
+        }
+        first.position = (q.object_pose * surface).coords;
+        (deepest, hint) = (depth, found.triangle);
+        at = surface + gradient * (STRIDE * tree.cell);
+    }
+    if deepest > 0.0 {
+        first.depth = deepest;
+        for other in &mut contact.points {
+            other.depth = other.depth.min(deepest);
+        }
+    }
 }
 
 /// Lets wrench and stiffness of bodies that lie `distance` apart fade to nothing at `width`, m. Real-time safe.

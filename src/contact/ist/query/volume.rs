@@ -13,7 +13,7 @@
 //! at each cell in place of the sphere's.
 
 use super::boxes::{Boxes, Cut, FINER_STAKE, FINEST_WORK, add_boxes};
-use super::cells::{contribute, deepest};
+use super::cells::{FACE, contribute, deepest};
 use super::frame::Frame;
 use super::groups::{Group, Groups, add_groups};
 use super::kernel::{Seen, read, smooth, store};
@@ -295,7 +295,7 @@ fn open<S: Simd>(
         let deep_enough = volume * weight * alone;
         if simd.gt_bits(deep_enough.bare(), zero.bare()) != 0 {
             let seen = Seen { gradient: mean, ..seen };
-            deepest(simd, frame, &seen, deep_enough, &mut found.sums);
+            deepest(simd, frame, &seen, r * k.of(FACE), deep_enough, &mut found.sums);
             contribute(simd, frame, &seen, deep_enough, (one, zero), &mut found.sums);
         }
         // What a budget keeps closed; no place of a node is deeper than its centre and radius.
