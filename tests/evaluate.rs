@@ -10,6 +10,8 @@ mod continuity;
 mod figures;
 #[path = "evaluate/pin.rs"]
 mod pin;
+#[path = "evaluate/play.rs"]
+mod play;
 
 use clap::Parser;
 use hapticd::cli::evaluate::{Args, Pair, PosePath};

@@ -60,6 +60,28 @@ fn the_time_of_impact_is_that_of_the_closed_form() {
     assert!((depth - hair).abs() < 1e-7 && (points_of(&cube).position(id as usize).z + 0.005).abs() < 1e-9);
 }
 
+/// What cannot come to the surface within the motion is not looked at: a point, or a ball of them at once.
+#[test]
+fn what_the_motion_cannot_bring_to_the_surface_is_skipped() {
+    let (r, points) = (0.02, 20_000);
+    let ball = shell(&shapes::icosphere(r, 6), points);
+    let work = |gap: f64, way: f64| {
+        let s = swept(&ball, &floor(), &at(0.0, 0.0, r + gap), &at(0.0, 0.0, r + gap - way));
+        assert_eq!(s.impact.is_some(), way > gap, "{gap} {way}");
+        s.work
+    };
+    // A millimetre a tick (1 m/s at 1 kHz), from far to near; then all of the lower half comes down.
+    let [far, near, hit, deep] = [work(0.02, 1e-3), work(2e-3, 1e-3), work(5e-4, 1e-3), work(5e-4, 0.02)];
+    println!(
+        "of {points} points: {far} looks from 20 mm, {near} from 2 mm, {hit} into the surface, {deep} for 20 mm"
+    );
+    // The cap that the floor reaches within h of the pole is h/2r of a ball: 1 mm with what a block is large, some hundredths.
+    assert!(
+        far <= 16 && near <= hit && u64::from(hit) < u64::from(points) / 5 && hit < deep,
+        "{far} {near} {hit} {deep}"
+    );
+}
+
 /// Another implementation: every point, at a thousand times, in f64.
 #[test]
 fn no_impact_is_late_or_early_against_fine_sampling() {

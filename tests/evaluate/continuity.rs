@@ -66,3 +66,14 @@ fn a_keyed_pin_in_its_hole() {
 fn two_linked_tori() {
     continuous("torus_link", "45000", &[200, 500, 1000, 1700]);
 }
+
+#[test]
+fn scanned_bodies() {
+    for (name, places) in [
+        ("bunny_bunny_light", [150, 700, 1250]),
+        ("rocker_tool_light", [300, 900, 1700]),
+        ("screwdriver_screwdriver_heavy", [100, 800, 1500]),
+    ] {
+        continuous(name, "45000", &places);
+    }
+}

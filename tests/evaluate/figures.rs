@@ -2,7 +2,8 @@
 
 use hapticd::cli::clustering::Clustering;
 use hapticd::cli::division::Division;
-use hapticd::cli::evaluate::{Args, Method, Pair, PosePath, Role, report as run};
+use hapticd::cli::evaluate::{Args, Method, Pair, PosePath, Role, Truth, report as run};
+use hapticd::contact::Contact;
 use hapticd::geometry::{Vec3, shapes};
 use std::f64::consts::PI;
 use std::path::{Path, PathBuf};
@@ -287,21 +288,34 @@ fn bad_files_are_refused_with_the_place() {
     assert!(e.contains("gone.jsonl"), "{e}");
 }
 
+/// The true distance lies within the bounds, and the wrench is one.
+fn hold(answer: &Contact, truth: &Truth, place: &str) {
+    let bounds = answer.depth_bounds.expect("bounded");
+    if let Some(d) = truth.distance.filter(|d| *d > 0.0) {
+        assert!(bounds.lower <= -d && -d <= bounds.upper, "{place}: {d} outside {bounds:?}");
+    }
+    assert!(answer.wrench.is_finite(), "{place}");
+}
+
 #[test]
 fn recorded_paths_keep_their_bounds_and_know_what_touches() {
     let Some(shared) = crate::shared() else { return };
     for (name, wrong) in [("screwdriver_screwdriver_approach", 0.0), ("torus_link", 0.02), ("gears", 0.1)] {
         let path = PosePath::read(&shared.join(format!("paths/{name}.jsonl"))).expect("a path");
         let pair = Pair::build(&path, &[shared.join("models")], &args(vec![], vec![])).expect("builds");
-        let answers = pair.run(&path, 0, |_| {});
         let mut missed = 0;
+        let answers = pair.run(&path, 0, |_| {});
         for (k, ((_, truth), answer)) in path.poses.iter().zip(&answers).enumerate() {
-            let bounds = answer.depth_bounds.expect("bounded");
-            if let Some(d) = truth.distance.filter(|d| *d > 0.0) {
-                assert!(bounds.lower <= -d && -d <= bounds.upper, "{name} pose {k}: {d} outside {bounds:?}");
-            }
-            assert!(answer.complete && answer.wrench.is_finite());
+            hold(answer, truth, &format!("{name} pose {k}"));
+            assert!(answer.complete);
             missed += usize::from(truth.touching().is_some_and(|t| t != answer.touching));
+        }
+        // Cut off, and each with what the one before left.
+        for units in [500, 64] {
+            let answers = pair.run(&path, units, |_| {});
+            for (k, ((_, truth), answer)) in path.poses.iter().zip(&answers).enumerate() {
+                hold(answer, truth, &format!("{name} pose {k}, {units} units"));
+            }
         }
         let missed = missed as f64 / answers.len() as f64;
         println!("{name}: touching-or-not wrong in {:.2} % of poses", 100.0 * missed);
