@@ -21,10 +21,10 @@ use hapticd::geometry::pose::{Twist, Vec3, Wrench, pose_is_finite};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 
 /// A driver over an emulated device, and what the emulator alone knows.
-trait Rig: Device {
+pub(super) trait Rig: Device {
     fn motors(&self) -> [i16; 3];
     fn most(&self) -> i16;
     fn tip(&self) -> Vec3;
@@ -201,7 +201,7 @@ fn wooden_port(profile: &Profile, layout: Layout) -> Box<dyn Port> {
     Box::new(driver::hid_haptic::HidHaptic::new(layout, preset))
 }
 
-fn profile(name: &str) -> Arc<Profile> {
+pub(super) fn profile(name: &str) -> Arc<Profile> {
     Registry::builtin().profile(name).expect("shipped")
 }
 
@@ -248,7 +248,7 @@ fn each(clause: &str, check: impl Fn(&str, Box<dyn Rig>)) {
 }
 
 /// Ticks of a servo that pushes; the last sample.
-fn tick(rig: &mut dyn Rig, from: u64, ticks: u64, wrench: &Wrench) -> (u64, Option<Sample>) {
+pub(super) fn tick(rig: &mut dyn Rig, from: u64, ticks: u64, wrench: &Wrench) -> (u64, Option<Sample>) {
     let mut last = None;
     for k in 0..ticks {
         last = rig.read(from + k * MS).ok().or(last);
@@ -754,13 +754,21 @@ fn without_its_device_the_io_thread_sleeps() {
     });
 }
 
-/// A Falcon's packets, until a bug ends the thread that makes them.
-struct Panics {
-    port: driver::falcon::Falcon,
-    panic: Arc<AtomicBool>,
+/// What a port is asked.
+pub(super) enum Asked<'a> {
+    /// What is next in its start, and what it answered.
+    Start(u64, &'a Start),
+    Arrived,
+    Prepare,
 }
 
-impl Port for Panics {
+/// A Falcon's packets, and somebody who sees each question before its answer has an effect.
+pub(super) struct Seen<F> {
+    pub(super) port: driver::falcon::Falcon,
+    pub(super) sees: F,
+}
+
+impl<F: FnMut(Asked) + Send> Port for Seen<F> {
     fn pace(&self) -> Pace {
         self.port.pace()
     }
@@ -768,16 +776,19 @@ impl Port for Panics {
         self.port.begin(product);
     }
     fn start(&mut self, now_ns: u64) -> Start {
-        self.port.start(now_ns)
+        let next = self.port.start(now_ns);
+        (self.sees)(Asked::Start(now_ns, &next));
+        next
     }
     fn arrived(&mut self, bytes: &[u8]) -> Arrived {
+        (self.sees)(Asked::Arrived);
         self.port.arrived(bytes)
     }
     fn latest(&self) -> Latest {
         self.port.latest()
     }
     fn prepare(&mut self, codes: &[i32; 3]) {
-        assert!(!self.panic.swap(false, Relaxed), "a panic for the test");
+        (self.sees)(Asked::Prepare);
         self.port.prepare(codes);
     }
     fn outgoing(&self) -> &[u8] {
@@ -792,7 +803,13 @@ fn a_panic_of_the_io_thread_leaves_no_force() {
     for end in ["pushes on", "is silent", "ends"] {
         let plugged = on_the_clock(emulated::falcon::Setup { hold_ns: u64::MAX, ..Default::default() });
         let panic = Arc::new(AtomicBool::new(false));
-        let port = Panics { port: driver::falcon::Falcon::new(None), panic: panic.clone() };
+        let panics = panic.clone();
+        let sees = move |asked: Asked| {
+            if let Asked::Prepare = asked {
+                assert!(!panics.swap(false, Relaxed), "a panic for the test");
+            }
+        };
+        let port = Seen { port: driver::falcon::Falcon::new(None), sees };
         let mut front = threaded(&plugged, Box::new(port));
         wait("force", || {
             let _ = (front.read(now_ns()), front.write(now_ns(), &push()));
