@@ -55,6 +55,8 @@ mod pin;
 mod ramp;
 #[path = "servo/ripple.rs"]
 mod ripple;
+#[path = "servo/sealed.rs"]
+mod sealed;
 #[path = "servo/several.rs"]
 mod several;
 #[path = "servo/sharp.rs"]
