@@ -35,6 +35,8 @@ mod friction;
 mod grip;
 #[path = "servo/heap.rs"]
 mod heap;
+#[path = "servo/idle.rs"]
+mod idle;
 #[path = "servo/isolation.rs"]
 mod isolation;
 #[path = "servo/lapse.rs"]
