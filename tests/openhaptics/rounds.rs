@@ -101,7 +101,7 @@ fn child(mode: String) -> ! {
         refused += u32::from(device.write(now(), &PULL) == Err(WriteFault::Failed));
         lost += u32::from(device.lifecycle() == Lifecycle::Uncalibrated);
         // Silent at times: what is old goes out as zero.
-        std::thread::sleep(Duration::from_millis(if round % 100 == 0 { 20 } else { 1 }));
+        std::thread::sleep(Duration::from_millis(if round.is_multiple_of(100) { 20 } else { 1 }));
     }
     let pushed = (hd.get)(PUSHES);
     assert!(pushed > 500 && refused > 0 && lost > 10, "{pushed} {refused} {lost}");

@@ -173,7 +173,6 @@ fn live(
 
 /// What the run was meant to see and has not.
 fn missing(records: &[TickRecord], attached: bool) -> Option<&'static str> {
-    let absent = if attached { 20 } else { 0 };
     let count = |f: &dyn Fn(&TickRecord) -> bool| records.iter().filter(|r| f(r)).count();
     [
         ("contact", 200, count(&|r| r.touched > 0)),
@@ -182,9 +181,9 @@ fn missing(records: &[TickRecord], attached: bool) -> Option<&'static str> {
         ("device loss as a fault", 0, count(&|r| r.state == ServoState::Fault)),
         ("stream and swaps", 1000, count(&|r| r.motion_seq > 0 && r.generation > 1)),
         ("held samples", 20, count(&|r| r.flags & FLAG_HELD_SAMPLE != 0)),
-        ("absence", absent, count(&|r| r.state == ServoState::Absent) + 1 - usize::from(attached)),
     ]
     .into_iter()
+    .chain(attached.then(|| ("absence", 20, count(&|r| r.state == ServoState::Absent))))
     .find_map(|(what, more_than, seen)| (seen <= more_than).then_some(what))
 }
 
