@@ -1,6 +1,8 @@
 //! One suite over the device trait, run on every shipped profile: whatever a driver does inside, the servo may rely on
 //! this.
 
+#[path = "device_conformance/boot.rs"]
+mod boot;
 #[path = "device_conformance/clauses.rs"]
 mod clauses;
 #[path = "device_conformance/drivers.rs"]

@@ -1,4 +1,4 @@
-//! The fuzz targets of `fuzz/`, which cargo-fuzz builds with a nightly compiler: here as modules, so that they cannot rot, each run on random input.
+//! The fuzz targets of `fuzz/`, a workspace of its own for libFuzzer: here as modules, so that they cannot rot, each run on random input.
 
 // The targets say `use libfuzzer_sys::fuzz_target`.
 extern crate self as libfuzzer_sys;

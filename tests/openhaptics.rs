@@ -4,6 +4,10 @@
 
 #[path = "device_conformance/clauses.rs"]
 mod clauses;
+#[path = "openhaptics/rounds.rs"]
+mod rounds;
+#[path = "servo/sealed.rs"]
+mod sealed;
 
 use clauses::{CLAUSES, is_asked};
 use hapticd::device::attached::{Attached, open};
@@ -25,7 +29,12 @@ struct StandIn {
     get: extern "C" fn(i32) -> u32,
     force: extern "C" fn(i32) -> f64,
     hang: extern "C" fn(i32, u32),
+    watch: extern "C" fn(extern "C" fn(i32)),
 }
+
+/// Counts the heap operations of each thread.
+#[global_allocator]
+static ALLOCATOR: hapticd::servo::heap::CountingAllocator = hapticd::servo::heap::CountingAllocator;
 
 const PRESENT: i32 = 0;
 const FAILS: i32 = 1;
@@ -59,8 +68,8 @@ const IN_A_ROUND: [(&str, i32); 7] = [
 const FOR_EVER: u32 = u32::MAX;
 
 impl StandIn {
-    /// Compiles and loads it; `None` where there is no compiler.
-    fn new(dir: &Path) -> Option<Self> {
+    /// Compiles it; `None` where there is no compiler.
+    fn compile(dir: &Path) -> Option<PathBuf> {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/openhaptics/stand_in.rs");
         let path = dir.join("libHD.so");
         let out = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
@@ -75,6 +84,10 @@ impl StandIn {
             }
         };
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        Some(path)
+    }
+
+    fn load(path: PathBuf) -> Self {
         let name = CString::new(path.as_os_str().as_bytes()).unwrap();
         // SAFETY: our own library, which does nothing when it is loaded.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -91,14 +104,15 @@ impl StandIn {
                 }
             }};
         }
-        Some(Self {
+        Self {
             path,
             place: function!(c"standin_place"),
             set: function!(c"standin_set"),
             get: function!(c"standin_get"),
             force: function!(c"standin_force"),
             hang: function!(c"standin_hang"),
-        })
+            watch: function!(c"standin_watch"),
+        }
     }
 
     fn forces(&self) -> Vec3 {
@@ -161,7 +175,9 @@ fn a_phantom_through_the_library_of_its_maker() {
     wait("it says so", || trouble(&*device).contains("text.so"));
     drop(device);
 
-    let Some(hd) = StandIn::new(dir.path()) else { return };
+    let Some(path) = StandIn::compile(dir.path()) else { return };
+    let hd = StandIn::load(path);
+    (hd.watch)(rounds::count);
 
     // Another serial number than the one that is wanted.
     let device = phantom(&Attached { serial: Some("S-2".into()), ..hd.options() }).unwrap();
@@ -354,6 +370,9 @@ fn a_phantom_through_the_library_of_its_maker() {
     hanging_calls(&hd, dir.path());
     assert!((hd.force)(3) <= 3.0 + 1e-9, "never more than the device bears: {}", (hd.force)(3));
     assert_eq!((hd.get)(MISUSE), 0, "calls that the interface does not allow");
+    let (rounds, heap) = rounds::counted();
+    println!("{heap} heap operations in {rounds} rounds");
+    assert!(rounds > 2000 && heap == 0, "{heap} heap operations in {rounds} rounds");
 }
 
 const FORCE: Vec3 = Vec3::new(0.0, 1.0, -2.0);
@@ -362,8 +381,8 @@ const PULL: Wrench = Wrench { force: FORCE, torque: Vec3::new(0.0, 0.0, 0.0) };
 const CALLS: u32 = 18;
 /// Those that come again and again while it runs.
 const WHILE_IT_RUNS: [u32; 8] = [2, 3, 4, 6, 7, 8, 10, 11];
-/// Of each of the drivers on a bus of frames it is a thousand, on the virtual clock; here each takes some of the machine's time.
-const OPENINGS: u32 = 200;
+/// As of each of the drivers on a bus of frames, but on the machine's clock: 24 s.
+const OPENINGS: u32 = 1000;
 
 /// The suite that other drivers pass on a bus of frames, as far as a library of calls has what it asks for. Time is the machine's, so
 /// counts and states are asserted, no times.

@@ -35,6 +35,8 @@ mod friction;
 mod grip;
 #[path = "servo/heap.rs"]
 mod heap;
+#[path = "servo/idle.rs"]
+mod idle;
 #[path = "servo/isolation.rs"]
 mod isolation;
 #[path = "servo/lapse.rs"]
@@ -55,6 +57,8 @@ mod pin;
 mod ramp;
 #[path = "servo/ripple.rs"]
 mod ripple;
+#[path = "servo/sealed.rs"]
+mod sealed;
 #[path = "servo/several.rs"]
 mod several;
 #[path = "servo/sharp.rs"]

@@ -23,6 +23,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Between two lines of `--watch`.
 const LINE: Duration = Duration::from_millis(100);
 
+/// Where a line goes.
+type Say<'a> = dyn FnMut(String) -> anyhow::Result<()> + 'a;
+
 /// Arguments of `hapticd calibrate`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -53,12 +56,13 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = args.config.as_ref().map_or_else(|| Ok(Config::default()), |path| Config::load(path))?;
     let d = config.device_of(args.device.as_deref()).map_err(anyhow::Error::msg)?;
+    let mut say = |line| Ok(out::line(line)?);
     let registry = Registry::with(d.profiles.as_deref())?;
     registry.knows(&d.name)?;
     if d.name == REPLAY || d.driver != Driver::Attached {
         let text =
             "not attached: it has nothing to calibrate (device.driver = \"attached\" means the real one)";
-        tell(args.json, &d.name, "ready", text)?;
+        tell(args.json, &d.name, "ready", text, &mut say)?;
         return Ok(exit::OK);
     }
     let own = config.control.socket.clone();
@@ -75,18 +79,27 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let options = settings::attached(d, Scheduling::default());
     let mut device = attached::open(registry.profile(&d.name)?, &options)?;
+    Ok(if bring_up(&mut *device, &d.name, &args, &mut say)? { exit::OK } else { exit::FAILED })
+}
+
+/// Until it is ready, and its lines of where it is then; false when the time is over before.
+fn bring_up(device: &mut dyn Device, name: &str, args: &Args, say: &mut Say) -> anyhow::Result<bool> {
     let end = Instant::now() + Duration::from_secs_f64(args.timeout.min(1e6));
-    if !ready(&mut *device, &d.name, end, &args)? {
-        return Ok(exit::FAILED);
+    let ready = ready(device, name, end, args, say)?;
+    if let Some(seconds) = args.watch.filter(|_| ready) {
+        watch(device, Duration::from_secs_f64(seconds.min(1e6)), args.json, say)?;
     }
-    if let Some(seconds) = args.watch {
-        watch(&mut *device, Duration::from_secs_f64(seconds.min(1e6)), args.json)?;
-    }
-    Ok(exit::OK)
+    Ok(ready)
 }
 
 /// Tells each change of the device's state until it is ready; false when the time is over.
-fn ready(device: &mut dyn Device, name: &str, end: Instant, args: &Args) -> anyhow::Result<bool> {
+fn ready(
+    device: &mut dyn Device,
+    name: &str,
+    end: Instant,
+    args: &Args,
+    say: &mut Say,
+) -> anyhow::Result<bool> {
     let (mut told, mut asked, json) = ((Lifecycle::Absent, String::new()), false, args.json);
     let posed = device.profile().calibration == Calibration::Reset;
     loop {
@@ -113,14 +126,14 @@ fn ready(device: &mut dyn Device, name: &str, end: Instant, args: &Args) -> anyh
         }
         let now = (device.lifecycle(), trouble);
         if now != told && (now.0 == Lifecycle::Ready || now.0 != told.0 || !now.1.is_empty()) {
-            tell(json, name, word(now.0), &now.1)?;
+            tell(json, name, word(now.0), &now.1, say)?;
             told = now;
         }
         match told.0 {
             Lifecycle::Ready => return Ok(true),
             _ if Instant::now() > end => {
                 let text = format!("given up; it was {}", word(told.0));
-                tell(json, name, "timeout", &text)?;
+                tell(json, name, "timeout", &text, say)?;
                 return Ok(false);
             }
             _ => std::thread::sleep(LOOK),
@@ -138,19 +151,18 @@ fn word(state: Lifecycle) -> &'static str {
     }
 }
 
-fn tell(json: bool, name: &str, state: &str, text: &str) -> anyhow::Result<()> {
-    if json {
-        out::line(json!({ "device": name, "state": state, "text": text }))?;
+fn tell(json: bool, name: &str, state: &str, text: &str, say: &mut Say) -> anyhow::Result<()> {
+    say(if json {
+        json!({ "device": name, "state": state, "text": text }).to_string()
     } else if text.is_empty() {
-        out::line(format_args!("{name}: {state}"))?;
+        format!("{name}: {state}")
     } else {
-        out::line(format_args!("{name}: {state}: {text}"))?;
-    }
-    Ok(())
+        format!("{name}: {state}: {text}")
+    })
 }
 
 /// Lines of where the tool point is, device frame.
-fn watch(device: &mut dyn Device, time: Duration, json: bool) -> anyhow::Result<()> {
+fn watch(device: &mut dyn Device, time: Duration, json: bool, say: &mut Say) -> anyhow::Result<()> {
     let (begin, mut next) = (Instant::now(), Instant::now());
     while begin.elapsed() < time {
         device.zero(now_ns());
@@ -160,12 +172,9 @@ fn watch(device: &mut dyn Device, time: Duration, json: bool) -> anyhow::Result<
             let lost = || anyhow::anyhow!("the device is {}", word(device.lifecycle()));
             ensure!(device.lifecycle() == Lifecycle::Ready, lost());
             match read {
-                Ok(sample) => place(&sample, json)?,
-                Err(e) => out::line(if json {
-                    json!({ "fault": format!("{e:?}") }).to_string()
-                } else {
-                    format!("no reading: {e:?}")
-                })?,
+                Ok(sample) => say(place(&sample, json))?,
+                Err(e) if json => say(json!({ "fault": format!("{e:?}") }).to_string())?,
+                Err(e) => say(format!("no reading: {e:?}"))?,
             }
         }
         std::thread::sleep(LOOK / 4);
@@ -173,7 +182,7 @@ fn watch(device: &mut dyn Device, time: Duration, json: bool) -> anyhow::Result<
     Ok(())
 }
 
-fn place(sample: &Sample, json: bool) -> anyhow::Result<()> {
+fn place(sample: &Sample, json: bool) -> String {
     let p = sample.pose.translation.vector;
     let q = sample.pose.rotation.coords;
     if json {
@@ -183,11 +192,135 @@ fn place(sample: &Sample, json: bool) -> anyhow::Result<()> {
             "joints": sample.joints,
             "buttons": sample.buttons,
         });
-        return Ok(out::line(value)?);
+        return value.to_string();
     }
     let mm = p * 1e3;
-    Ok(out::line(format_args!(
+    format!(
         "right {:8.2} mm   up {:8.2} mm   towards you {:8.2} mm   buttons {:#06b}",
         mm.x, mm.y, mm.z, sample.buttons
-    ))?)
+    )
+}
+
+/// The command from the open device on, over emulated devices on the machine's clock.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::driver;
+    use crate::device::emulated::bus::{Bus, Gadget, Plugged};
+    use crate::device::emulated::{falcon, hid_haptic};
+    use crate::device::io::front::Front;
+    use crate::device::io::port::Port;
+    use crate::device::io::runner::Runner;
+    use crate::device::io::shared::Shared;
+    use crate::device::io::thread::IoThread;
+    use crate::device::profile::Profile;
+    use crate::device::simulated::HandScript;
+    use crate::device::wire::hid_haptic::Layout;
+    use crate::geometry::Vec3;
+    use std::sync::Arc;
+
+    fn profile(name: &str) -> Arc<Profile> {
+        Registry::builtin().profile(name).expect("shipped")
+    }
+
+    fn held(at: [f64; 3]) -> HandScript {
+        HandScript::parse(&format!("hand = 'firm'\n[[keyframe]]\ntime = 0.0\nposition = {at:?}\n"))
+            .expect("script")
+    }
+
+    /// Until it is ready or `timeout` is over, then a look at it: whether it was ready, and what was said.
+    fn calibrate<G: Gadget + 'static>(
+        name: &str,
+        plugged: &Plugged<G>,
+        port: Box<dyn Port>,
+        timeout: f64,
+        in_pose: bool,
+    ) -> (bool, Vec<serde_json::Value>) {
+        let shared = Arc::new(Shared::default());
+        let runner = Runner::new(Box::new(plugged.clone()), port, shared.clone());
+        let thread = IoThread::start(runner, shared.clone(), Scheduling::default()).expect("a thread");
+        let mut front = Front::new(profile(name), shared, Some(thread));
+        let args = Args { config: None, device: None, timeout, in_pose, watch: Some(0.3), json: true };
+        let mut lines = Vec::new();
+        let mut say = |line: String| {
+            lines.push(serde_json::from_str(&line).expect("JSON"));
+            Ok(())
+        };
+        let ready = bring_up(&mut front, name, &args, &mut say).expect("can be said");
+        (ready, lines)
+    }
+
+    fn says(lines: &[serde_json::Value], state: &str, text: &str) -> bool {
+        lines.iter().any(|l| l["state"] == state && l["text"].as_str().is_some_and(|t| t.contains(text)))
+    }
+
+    /// The last line's place, m.
+    fn place(lines: &[serde_json::Value]) -> Vec3 {
+        let position = &lines.last().expect("a line")["position"];
+        Vec3::from_fn(|i, _| position[i].as_f64().expect("a number"))
+    }
+
+    const HELD: [f64; 3] = [0.01, -0.005, 0.008];
+    const IMAGE: [u8; 150] = [0x5a; 150];
+
+    fn a_falcon(
+        homes_after: Option<u64>,
+        file: Option<&[u8]>,
+        timeout: f64,
+    ) -> (bool, Vec<serde_json::Value>, Vec3) {
+        let setup = falcon::Setup { image: Some(IMAGE.into()), homes_after, ..Default::default() };
+        let gadget = falcon::Falcon::new(&profile("novint-falcon"), &held(HELD), setup).expect("in reach");
+        let plugged = Plugged::real(Bus::new(gadget, 0.0, 0, false), now_ns());
+        let port = Box::new(driver::falcon::Falcon::new(file.map(Into::into)));
+        let (ready, lines) = calibrate("novint-falcon", &plugged, port, timeout, false);
+        let bus = plugged.bus();
+        assert!(bus.gadget.applied.iter().all(|(_, codes)| *codes == [0; 3]), "it commands zero alone");
+        (ready, lines, bus.gadget.tip())
+    }
+
+    #[test]
+    fn a_falcon_is_loaded_homed_and_shown_where_it_is() {
+        let (ready, lines, tip) = a_falcon(Some(300_000_000), Some(&IMAGE), 60.0);
+        assert!(ready && says(&lines, "ready", ""), "{lines:?}");
+        assert!((place(&lines) - tip).norm() < 1e-3, "{lines:?} {tip}");
+    }
+
+    #[test]
+    fn a_falcon_that_nobody_homes_or_has_a_firmware_for_is_given_up_with_what_it_lacks() {
+        let (ready, lines, _) = a_falcon(None, Some(&IMAGE), 3.0);
+        assert!(!ready && says(&lines, "uncalibrated", "pull the grip out"), "{lines:?}");
+        assert!(says(&lines, "timeout", "given up; it was uncalibrated"), "{lines:?}");
+        let (ready, lines, _) = a_falcon(Some(0), None, 3.0);
+        assert!(!ready && says(&lines, "fault", "device.firmware"), "{lines:?}");
+    }
+
+    /// In its calibration pose all the time, but only the user knows.
+    fn a_wooden_haptics(
+        button: bool,
+        in_pose: bool,
+        timeout: f64,
+    ) -> (bool, Vec<serde_json::Value>, u32, Vec3) {
+        let profile = profile("woodenhaptics-v2015");
+        let mut gadget =
+            hid_haptic::HidHaptic::new(&profile, &held([0.0, 0.205, 0.025]), 64).expect("in reach");
+        gadget.button = button;
+        let plugged = Plugged::real(Bus::new(gadget, 0.0, 0, true), now_ns());
+        let preset = profile.encoders.expect("encoders").preset.map(|p| p.try_into().expect("of 16 bits"));
+        let port = Box::new(driver::hid_haptic::HidHaptic::new(Layout::Padded, preset));
+        let (ready, lines) = calibrate(&profile.name, &plugged, port, timeout, in_pose);
+        let bus = plugged.bus();
+        assert!(bus.gadget.applied.iter().all(|(_, codes)| *codes == [0; 3]), "it commands zero alone");
+        (ready, lines, bus.gadget.presets, bus.gadget.tip())
+    }
+
+    #[test]
+    fn the_frame_of_a_wooden_haptics_is_set_where_its_user_says_that_it_is_in_its_pose() {
+        for (button, in_pose) in [(false, true), (true, false)] {
+            let (ready, lines, presets, tip) = a_wooden_haptics(button, in_pose, 60.0);
+            assert!(ready && presets > 0 && says(&lines, "ready", ""), "{lines:?}");
+            assert!((place(&lines) - tip).norm() < 2e-3, "{lines:?} {tip}");
+        }
+        let (ready, lines, presets, _) = a_wooden_haptics(false, false, 2.0);
+        assert!(!ready && presets == 0 && says(&lines, "uncalibrated", "--in-pose"), "{presets} {lines:?}");
+    }
 }

@@ -1,9 +1,11 @@
 //! A stand-in for the maker's `libHD.so`: compiled by the test, with the same functions, a device that the test moves, and a count of
 //! everything that a caller may not do. Written from the published names and meanings; it has nothing else in common with the library.
 
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::os::raw::{c_char, c_int, c_uint, c_ulong, c_ushort};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -44,7 +46,32 @@ struct State {
     opens: u32,
 }
 
-static STATE: Mutex<State> = Mutex::new(State {
+/// A lock that asks nothing of the system but a sleep: what else a round asks of it is its caller's.
+struct Sleeping<T> {
+    held: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: only who holds it gets at the value.
+unsafe impl<T: Send> Sync for Sleeping<T> {}
+
+impl<T> Sleeping<T> {
+    const fn new(value: T) -> Self {
+        Self { held: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        while self.held.swap(true, SeqCst) {
+            std::thread::sleep(Duration::from_micros(10));
+        }
+        // SAFETY: held by this call alone, which does not come back to itself.
+        let result = f(unsafe { &mut *self.value.get() });
+        self.held.store(false, SeqCst);
+        result
+    }
+}
+
+static STATE: Sleeping<State> = Sleeping::new(State {
     present: true,
     open: None,
     next: 1,
@@ -71,7 +98,11 @@ static STATE: Mutex<State> = Mutex::new(State {
 static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 
 /// The call that hangs, and for how long, ms; `u32::MAX` = until it is told otherwise.
-static HANG: Mutex<(c_int, c_uint)> = Mutex::new((-1, 0));
+static HANG: Sleeping<(c_int, c_uint)> = Sleeping::new((-1, 0));
+/// Called before (0) and after (1) each round, on its thread; 0 = nothing.
+static WATCH: AtomicUsize = AtomicUsize::new(0);
+/// The call that hangs for ever from the start.
+static ASKED: OnceLock<Option<c_int>> = OnceLock::new();
 /// The call in which the plug is pulled.
 static PULLED: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(-1);
 /// Frames that have put a force on the motors.
@@ -79,18 +110,16 @@ static PUSHES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(
 
 /// Every call comes by here first.
 fn pass(call: c_int) {
-    use std::sync::atomic::Ordering::SeqCst;
     if PULLED.compare_exchange(call, -1, SeqCst, SeqCst).is_ok() {
         // Every later frame ends with an error, and the motors have no power.
         with(|s| (s.present, s.fails, s.error, s.force) = (false, 0x0302, 0x0302, [0.0; 3]));
     }
-    let hang = || *HANG.lock().unwrap_or_else(|e| e.into_inner());
-    let asked = std::env::var("STANDIN_HANG").ok().and_then(|t| t.parse::<c_int>().ok());
+    let asked = ASKED.get_or_init(|| std::env::var("STANDIN_HANG").ok().and_then(|t| t.parse().ok()));
     let begin = std::time::Instant::now();
     loop {
         let (which, ms) = match asked {
-            Some(which) => (which, c_uint::MAX),
-            None => hang(),
+            Some(which) => (*which, c_uint::MAX),
+            None => HANG.with(|hang| *hang),
         };
         if which != call || ms != c_uint::MAX && begin.elapsed() >= Duration::from_millis(ms.into()) {
             return;
@@ -100,7 +129,15 @@ fn pass(call: c_int) {
 }
 
 fn with<T>(f: impl FnOnce(&mut State) -> T) -> T {
-    f(&mut STATE.lock().unwrap_or_else(|e| e.into_inner()))
+    STATE.with(f)
+}
+
+fn watch(after: c_int) {
+    let f = WATCH.load(SeqCst);
+    if f != 0 {
+        // SAFETY: `standin_watch` stored such a function.
+        unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(f)(after) };
+    }
 }
 
 // --- the interface -----------------------------------------------------------------------------------------------
@@ -164,7 +201,7 @@ pub unsafe extern "C" fn hdEndFrame(device: c_uint) {
         }
         // Errors about forces and the device take the force away.
         s.force = if s.output && s.fails == 0 { s.pending } else { [0.0; 3] };
-        PUSHES.fetch_add(u32::from(s.force != [0.0; 3]), std::sync::atomic::Ordering::SeqCst);
+        PUSHES.fetch_add(u32::from(s.force != [0.0; 3]), SeqCst);
         s.largest = s.largest.max(s.force.iter().map(|f| f * f).sum::<f64>().sqrt());
         s.pending = [0.0; 3];
     });
@@ -306,7 +343,9 @@ pub unsafe extern "C" fn hdStartScheduler() {
     let rounds = || {
         while with(|s| s.running) {
             if let Some((f, data)) = with(|s| s.scheduled.filter(|_| !s.still)) {
+                watch(0);
                 unsafe { f(data as *mut c_void) };
+                watch(1);
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -331,7 +370,13 @@ pub unsafe extern "C" fn hdStopScheduler() {
 /// Has the call of that number, in the order above, hang for so many ms; `u32::MAX` = until the next word.
 #[unsafe(no_mangle)]
 pub extern "C" fn standin_hang(call: c_int, ms: c_uint) {
-    *HANG.lock().unwrap_or_else(|e| e.into_inner()) = (call, ms);
+    HANG.with(|hang| *hang = (call, ms));
+}
+
+/// Has this called before (0) and after (1) each round, on the round's thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn standin_watch(f: extern "C" fn(c_int)) {
+    WATCH.store(f as usize, SeqCst);
 }
 
 /// Moves the device (mm) and presses its buttons.
@@ -348,7 +393,7 @@ pub extern "C" fn standin_set(what: c_int, value: c_uint) {
             s.present = value != 0;
             s.fails = if s.present { 0 } else { s.fails };
         }
-        5 => PULLED.store(value as c_int, std::sync::atomic::Ordering::SeqCst),
+        5 => PULLED.store(value as c_int, SeqCst),
         1 => s.fails = value,
         2 => s.calibration = value,
         3 => s.still = value != 0,
@@ -364,7 +409,7 @@ pub extern "C" fn standin_get(what: c_int) -> c_uint {
         1 => s.opens,
         2 => s.updated,
         3 => u32::from(s.open.is_some()),
-        5 => PUSHES.load(std::sync::atomic::Ordering::SeqCst),
+        5 => PUSHES.load(SeqCst),
         _ => u32::from(s.running),
     })
 }

@@ -2,7 +2,8 @@
 //! read from outside.
 
 use crate::device::Hooked;
-use crate::world::{cube_tool, floor, in_child, object, scene};
+use crate::sealed::in_child;
+use crate::world::{cube_tool, floor, object, scene};
 use hapticd::control::signals;
 use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::probe::Reading;

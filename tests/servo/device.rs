@@ -163,6 +163,14 @@ impl Device for Hooked {
     fn emergency(&self) -> Option<Arc<dyn Emergency>> {
         self.inner.emergency()
     }
+
+    fn next_sample_ns(&self, now_ns: u64) -> Option<u64> {
+        self.inner.next_sample_ns(now_ns)
+    }
+
+    fn delay_ns(&self) -> Option<u64> {
+        self.inner.delay_ns()
+    }
 }
 
 /// A simulated device whose true state and last command can be seen from outside.

@@ -1,24 +1,33 @@
 //! The real servo thread against the kernel: in child processes that die on any system call but the clock's sleep, and
-//! with the kernel's own account of page faults and waits. Each check is shown to catch a deliberate violation.
+//! with the kernel's own account of page faults and waits. Each check is shown to catch a deliberate violation. The device is a simulated
+//! one, called by the tick itself, or one behind its I/O thread, which stands still at times and is unplugged.
 
 use crate::device::Hooked;
-use crate::world::{MS, cube_tool, floor, in_child, object, scene, sphere_tool, streamed};
+use crate::sealed::{deny_all_but_the_sleep, ends, in_child};
+use crate::world::{MS, cube_tool, floor, object, scene, sphere_tool, streamed};
 use hapticd::contact::Friction;
-use hapticd::device::ReadFault;
+use hapticd::device::emulated::bus::{Bus, Plugged};
+use hapticd::device::emulated::falcon::{Falcon, Setup};
+use hapticd::device::io::front::Front;
+use hapticd::device::io::runner::Runner;
+use hapticd::device::io::scheduling::Scheduling;
+use hapticd::device::io::shared::Shared;
+use hapticd::device::io::thread::{IoThread, now_ns};
 use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::HandScript;
+use hapticd::device::{Device, ReadFault, driver};
 use hapticd::geometry::{Pose, Vec3};
 use hapticd::scene::snapshot::{MotionFrame, SnapshotObject};
 use hapticd::servo::handle::{ServoCommand, ServoConfig, ServoHandle, channel, monotonic_ns};
-use hapticd::servo::record::{ServoState, TickRecord};
+use hapticd::servo::record::{FLAG_HELD_SAMPLE, ServoState, TickRecord};
 use hapticd::servo::rt::RtOptions;
 use hapticd::servo::run::{ServoThread, spawn};
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::signal::Signal;
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+use seccompiler::apply_filter;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -38,25 +47,69 @@ keyframe = [
 ]
 ";
 
-/// Runs the servo on the real clock through contact, a scene swap each tick or so, a motion stream, full rings, device
-/// loss, arming, ramp and fault, until `hook` has seen [`DONE`] reads.
-fn live(mut hook: impl FnMut(u64) + Send + 'static) -> (Vec<TickRecord>, (ServoHandle, ServoThread)) {
-    let options = OpenOptions { hand: HandScript::parse(HAND).expect("parses"), ..OpenOptions::default() };
-    let mut inner = Registry::builtin().open("ideal-6dof", &options).expect("opens");
-    inner.calibrate().expect("calibrates");
-    let reads = Arc::new(AtomicU64::new(0));
-    let seen = reads.clone();
-    let watched = move |n| {
-        hook(n);
-        seen.store(n, SeqCst);
-        // A script of losses.
-        match n % 1000 {
-            700..720 => Some(ReadFault::Stale),
-            900..905 => Some(ReadFault::Gone),
-            _ => None,
+/// What is driven, and where it is plugged in.
+pub struct Driven {
+    pub device: Box<dyn Device>,
+    pub plugged: Option<Plugged<Falcon>>,
+}
+
+fn hand() -> HandScript {
+    HandScript::parse(HAND).expect("parses")
+}
+
+fn simulated() -> Driven {
+    let options = OpenOptions { hand: hand(), ..OpenOptions::default() };
+    let mut device = Registry::builtin().open("ideal-6dof", &options).expect("opens");
+    device.calibrate().expect("calibrates");
+    Driven { device, plugged: None }
+}
+
+/// A Falcon on a bus of the machine's clock, behind its driver's I/O thread.
+pub fn attached() -> Driven {
+    let profile = Registry::builtin().profile("novint-falcon").expect("shipped");
+    let gadget = Falcon::new(&profile, &hand(), Setup::default()).expect("in reach");
+    let plugged = Plugged::real(Bus::new(gadget, 0.0, 0, false), now_ns());
+    let shared = Arc::new(Shared::default());
+    let port = Box::new(driver::falcon::Falcon::new(None));
+    let runner = Runner::new(Box::new(plugged.clone()), port, shared.clone());
+    let thread = IoThread::start(runner, shared.clone(), Scheduling::default()).expect("a thread");
+    Driven { device: Box::new(Front::new(profile, shared, Some(thread))), plugged: Some(plugged) }
+}
+
+/// What befalls a device on a bus.
+#[derive(Default)]
+struct Fate {
+    unplugged: u64,
+    /// Looks until it is plugged in again.
+    away: u32,
+}
+
+impl Fate {
+    /// While the servo reads for the `k`-th time. It does not read what is not there.
+    fn befalls(&mut self, plugged: &Plugged<Falcon>, k: u64) {
+        if self.away > 0 {
+            self.away -= 1;
+            if self.away == 0 {
+                plugged.bus().plug(now_ns());
+            }
+        } else if k >= 1000 * self.unplugged + 400 {
+            plugged.bus().unplug(now_ns());
+            *self = Self { unplugged: self.unplugged + 1, away: 100 };
+        } else if k % 500 < 100 {
+            // Each transfer that the I/O thread begins waits, as one of the kernel's may.
+            let _bus = plugged.bus();
+            std::thread::sleep(Duration::from_millis(30));
         }
-    };
-    let device = Hooked::new(inner, Box::new(watched));
+    }
+}
+
+/// Runs the servo on the real clock through contact, a scene swap each tick or so, a motion stream, full rings, device
+/// loss, arming, ramp and fault, until `hook` has seen [`DONE`] reads; it is told the ticks so far, too.
+fn live(
+    driven: Driven,
+    mut hook: impl FnMut(u64, u64) + Send + 'static,
+) -> (Vec<TickRecord>, (ServoHandle, ServoThread)) {
+    let Driven { device: inner, plugged } = driven;
     // The machine may be busy with other tests: lateness is not what is tested here.
     let config = ServoConfig {
         late_in_row: u32::MAX,
@@ -66,11 +119,25 @@ fn live(mut hook: impl FnMut(u64) + Send + 'static) -> (Vec<TickRecord>, (ServoH
         ..ServoConfig::default()
     };
     let (mut handle, end) = channel(config);
+    let (reads, counters) = (Arc::new(AtomicU64::new(0)), handle.counters());
+    let seen = reads.clone();
+    let watched = move |n| {
+        hook(n, counters.ticks.load(Relaxed));
+        seen.store(n, SeqCst);
+        // A script of losses.
+        match n % 1000 {
+            700..720 => Some(ReadFault::Stale),
+            900..905 => Some(ReadFault::Gone),
+            _ => None,
+        }
+    };
+    let device = Hooked::new(inner, Box::new(watched));
     let thread = spawn(end, device, RtOptions { priority: 10, ..RtOptions::none() }).expect("starts");
     let (cube, sphere, flat) = (cube_tool(3000), sphere_tool(0.01), floor());
     let mut records = Vec::new();
     let mut generation = 0;
     let began = Instant::now();
+    let (missing, mut fate) = (|records: &[TickRecord]| missing(records, plugged.is_some()), Fate::default());
     // On a busy machine this thread is late to arm and to drain: then it takes more rounds.
     while (reads.load(SeqCst) < DONE || missing(&records).is_some()) && !thread.ended() {
         let seen = (reads.load(SeqCst), missing(&records));
@@ -94,13 +161,18 @@ fn live(mut hook: impl FnMut(u64) + Send + 'static) -> (Vec<TickRecord>, (ServoH
             handle.reclaim();
             handle.drain(&mut |r| records.push(*r));
         }
+        if let Some(plugged) = &plugged {
+            fate.befalls(plugged, k);
+        }
         std::thread::sleep(Duration::from_micros(700));
     }
+    assert_eq!(missing(&records), None);
+    assert_eq!(handle.counters().heap.load(Relaxed), 0, "heap operations in ticks");
     (records, (handle, thread))
 }
 
 /// What the run was meant to see and has not.
-fn missing(records: &[TickRecord]) -> Option<&'static str> {
+fn missing(records: &[TickRecord], attached: bool) -> Option<&'static str> {
     let count = |f: &dyn Fn(&TickRecord) -> bool| records.iter().filter(|r| f(r)).count();
     [
         ("contact", 200, count(&|r| r.touched > 0)),
@@ -108,78 +180,48 @@ fn missing(records: &[TickRecord]) -> Option<&'static str> {
         ("gate", 20, count(&|r| r.state == ServoState::Armed)),
         ("device loss as a fault", 0, count(&|r| r.state == ServoState::Fault)),
         ("stream and swaps", 1000, count(&|r| r.motion_seq > 0 && r.generation > 1)),
+        ("held samples", 20, count(&|r| r.flags & FLAG_HELD_SAMPLE != 0)),
     ]
     .into_iter()
+    .chain(attached.then(|| ("absence", 20, count(&|r| r.state == ServoState::Absent))))
     .find_map(|(what, more_than, seen)| (seen <= more_than).then_some(what))
-}
-
-fn check(records: &[TickRecord]) {
-    assert_eq!(missing(records), None);
-}
-
-fn deny_all_but_the_sleep() -> BpfProgram {
-    let filter = SeccompFilter::new(
-        [(libc::SYS_clock_nanosleep, vec![])].into_iter().collect(),
-        SeccompAction::KillProcess,
-        SeccompAction::Allow,
-        std::env::consts::ARCH.try_into().expect("a known architecture"),
-    );
-    filter.expect("a sound filter").try_into().expect("compiles")
 }
 
 /// Runs in the child; the parent reads its exit status.
 fn child(mode: &str) -> ! {
-    let filter = deny_all_but_the_sleep();
+    let (device, does) = mode.split_once(' ').expect("a device, and what the tick does");
+    let driven = if device == "attached" { attached() } else { simulated() };
+    let (filter, does, plugged) = (deny_all_but_the_sleep(), does.to_owned(), driven.plugged.clone());
+    let lock = Arc::new(Mutex::new(()));
+    let held = lock.clone();
+    std::thread::spawn(move || {
+        let _guard = held.lock();
+        std::thread::sleep(Duration::from_secs(60));
+    });
+    let servo = live(driven, move |n, _| {
+        if n == WARM {
+            apply_filter(&filter).expect("installs");
+        }
+        if n >= WARM + 100 {
+            match &*does {
+                // SAFETY: asks for a number. libc caches nothing here.
+                "getpid" => drop(unsafe { libc::syscall(libc::SYS_getpid) }),
+                "lock" => drop(lock.lock()),
+                // As a driver that waits for its device would.
+                "waits" => drop(plugged.as_ref().expect("attached").bus()),
+                _ => {}
+            }
+        }
+    });
+    // The thread may not even end, that too is a system call; it ticks on until the process ends.
+    std::mem::forget(servo);
     // SAFETY: ends the process, nothing else.
-    let ok = || unsafe { libc::_exit(0) };
-    match mode {
-        "seccomp" => {
-            let (records, servo) = live(move |n| {
-                if n == WARM {
-                    apply_filter(&filter).expect("installs");
-                }
-            });
-            check(&records);
-            // The thread may not even end, that too is a system call; it ticks on until the process ends.
-            std::mem::forget(servo);
-            ok()
-        }
-        "seccomp-getpid" | "seccomp-lock" => {
-            let lock = Arc::new(Mutex::new(()));
-            let held = lock.clone();
-            std::thread::spawn(move || {
-                let _guard = held.lock();
-                std::thread::sleep(Duration::from_secs(60));
-            });
-            let call = mode == "seccomp-getpid";
-            let servo = live(move |n| {
-                if n == WARM {
-                    apply_filter(&filter).expect("installs");
-                }
-                if n == WARM + 100 {
-                    if call {
-                        std::hint::black_box(std::process::id());
-                        // SAFETY: asks for a number. libc caches nothing here.
-                        unsafe { libc::syscall(libc::SYS_getpid) };
-                    } else {
-                        drop(lock.lock());
-                    }
-                }
-            });
-            std::mem::forget(servo);
-            ok()
-        }
-        _ => panic!("unknown mode {mode}"),
-    }
+    unsafe { libc::_exit(0) }
 }
 
 /// Runs that test in the given mode in a child process.
 fn spawn_child(mode: &str) -> ExitStatus {
-    let output = in_child("isolation::in_a_child", MODE, mode).output().expect("runs");
-    if !output.status.success() && output.status.signal().is_none() {
-        panic!("{mode}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
-    }
-    output.status
+    ends(&mut in_child("isolation::in_a_child", MODE, mode))
 }
 
 #[test]
@@ -192,54 +234,61 @@ fn in_a_child() {
 
 #[test]
 fn the_tick_makes_no_system_call_but_its_sleep() {
-    assert!(spawn_child("seccomp").success());
+    assert!(spawn_child("simulated nothing").success());
+}
+
+/// Whatever befalls the device, its transfers or its I/O thread.
+#[test]
+fn the_tick_of_a_device_with_an_io_thread_makes_no_system_call_but_its_sleep() {
+    assert!(spawn_child("attached nothing").success());
 }
 
 #[test]
-fn a_system_call_in_the_tick_kills_the_child() {
-    assert_eq!(spawn_child("seccomp-getpid").signal(), Some(Signal::SIGSYS as i32));
-}
-
-#[test]
-fn a_contended_lock_in_the_tick_kills_the_child() {
-    assert_eq!(spawn_child("seccomp-lock").signal(), Some(Signal::SIGSYS as i32));
+fn a_system_call_a_held_lock_or_a_wait_for_the_device_in_the_tick_kills_the_child() {
+    for mode in ["simulated getpid", "simulated lock", "attached getpid", "attached lock", "attached waits"] {
+        assert_eq!(spawn_child(mode).signal(), Some(Signal::SIGSYS as i32), "{mode}");
+    }
 }
 
 /// Growth of the servo thread's account over the watched ticks: (major faults, minor faults, voluntary waits, ticks).
-fn account(extra: impl Fn() + Send + 'static) -> (i64, i64, i64, i64) {
-    let usages: Arc<Mutex<Vec<Usage>>> = Arc::new(Mutex::new(Vec::with_capacity(2)));
+fn account(driven: Driven, extra: impl Fn() + Send + 'static) -> (i64, i64, i64, i64) {
+    let usages: Arc<Mutex<Vec<(Usage, u64)>>> = Arc::new(Mutex::new(Vec::with_capacity(2)));
     let noted = usages.clone();
-    let (records, servo) = live(move |n| {
+    let servo = live(driven, move |n, ticks| {
         if n == WARM || n == DONE {
-            noted.lock().unwrap().push(getrusage(UsageWho::RUSAGE_THREAD).expect("always there"));
+            noted.lock().unwrap().push((getrusage(UsageWho::RUSAGE_THREAD).expect("always there"), ticks));
         }
         if n > WARM {
             extra();
         }
     });
     drop(servo);
-    check(&records);
     let usages = usages.lock().unwrap();
-    let (a, b) = (&usages[0], &usages[1]);
+    let ((a, begin), (b, end)) = (&usages[0], &usages[1]);
     (
         b.major_page_faults() - a.major_page_faults(),
         b.minor_page_faults() - a.minor_page_faults(),
         b.voluntary_context_switches() - a.voluntary_context_switches(),
-        (DONE - WARM) as i64,
+        (end - begin) as i64,
     )
 }
 
 #[test]
 fn the_tick_faults_no_page_in_and_waits_once_a_tick_at_most() {
-    let (major, minor, waits, ticks) = account(|| {});
-    assert_eq!(major, 0);
-    // The scenes that control publishes are new memory; the servo may be the first to read a page of them.
-    assert!(minor <= ticks / 10, "{minor} minor faults in {ticks} ticks");
-    assert!(waits <= ticks + 10, "{waits} waits in {ticks} ticks");
+    for driven in [simulated(), attached()] {
+        let (major, minor, waits, ticks) = account(driven, || {});
+        assert_eq!(major, 0);
+        println!("{major} major and {minor} minor faults, {waits} waits in {ticks} ticks");
+        // The scenes that control publishes are new memory; the servo may be the first to read a page of them.
+        assert!(minor <= ticks / 10, "{minor} minor faults in {ticks} ticks");
+        assert!(waits <= ticks + 10, "{waits} waits in {ticks} ticks");
+    }
 }
 
 #[test]
 fn a_wait_in_the_tick_shows_in_the_account() {
-    let (_, _, waits, ticks) = account(|| std::thread::sleep(Duration::from_micros(50)));
-    assert!(waits > ticks + 10, "{waits} waits in {ticks} ticks");
+    for driven in [simulated(), attached()] {
+        let (_, _, waits, ticks) = account(driven, || std::thread::sleep(Duration::from_micros(50)));
+        assert!(waits > ticks + 10, "{waits} waits in {ticks} ticks");
+    }
 }

@@ -13,7 +13,6 @@ use hapticd::scene::snapshot::{
 use hapticd::servo::handle::{Ack, Refusal, ServoCommand, ServoConfig, ServoHandle, channel};
 use hapticd::servo::record::{ServoState, TickRecord, ZeroReason};
 use hapticd::servo::run::VirtualServo;
-use std::process::Command;
 use std::sync::Arc;
 
 pub const MS: u64 = 1_000_000;
@@ -195,11 +194,4 @@ impl Bench {
 
 pub fn norm(v: [f64; 3]) -> f64 {
     Vec3::from(v).norm()
-}
-
-/// This test binary again, with one test alone, which finds its mode in the environment.
-pub fn in_child(test: &str, variable: &str, mode: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("knows itself"));
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(variable, mode);
-    command
 }
