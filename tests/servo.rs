@@ -51,6 +51,8 @@ mod many;
 mod matrix;
 #[path = "servo/pin.rs"]
 mod pin;
+#[path = "servo/presets.rs"]
+mod presets;
 #[path = "servo/ramp.rs"]
 mod ramp;
 #[path = "servo/ripple.rs"]
