@@ -9,6 +9,8 @@ mod attached;
 mod behind;
 #[path = "servo/braking.rs"]
 mod braking;
+#[path = "servo/cone.rs"]
+mod cone;
 #[path = "servo/coupled.rs"]
 mod coupled;
 #[path = "servo/crash.rs"]
