@@ -9,6 +9,8 @@ mod attached;
 mod behind;
 #[path = "servo/braking.rs"]
 mod braking;
+#[path = "servo/cone.rs"]
+mod cone;
 #[path = "servo/coupled.rs"]
 mod coupled;
 #[path = "servo/crash.rs"]
@@ -53,6 +55,8 @@ mod many;
 mod matrix;
 #[path = "servo/pin.rs"]
 mod pin;
+#[path = "servo/presets.rs"]
+mod presets;
 #[path = "servo/ramp.rs"]
 mod ramp;
 #[path = "servo/ripple.rs"]

@@ -63,13 +63,49 @@ struct Report {
     /// What is asked for, N/m: the profile's largest.
     asked: f64,
     width: Vec<Limit>,
-    observe: Felt,
-    certified: Felt,
-    controller: Felt,
+    /// The wall as shipped.
+    #[serde(flatten)]
+    shipped: Guards,
+    /// The same wall, its contacts not damped.
+    undamped: Guards,
     /// N/m, or null for a device that is not certifiable.
     covered: Option<f64>,
     /// What the guards keep of the stiffness; null where nothing could be pressed.
     kept: Option<Kept>,
+}
+
+/// One wall with each guard.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Guards {
+    observe: Felt,
+    controller: Felt,
+    certified: Felt,
+}
+
+impl Guards {
+    fn of(profile: &Profile, damping_time: Option<f64>) -> anyhow::Result<Self> {
+        let felt = |guard| measure::felt(profile, guard, profile.max_stiffness, damping_time);
+        Ok(Self {
+            observe: felt(EnergyGuard::Observe)?,
+            controller: felt(EnergyGuard::Controller)?,
+            certified: felt(EnergyGuard::Certified)?,
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::from(
+            "| limits.energy | felt N/m | at N | rests | restitution | peak N | depth mm |\n|-|-|-|-|-|-|-|\n",
+        );
+        for (name, f) in
+            [("observe", &self.observe), ("controller", &self.controller), ("certified", &self.certified)]
+        {
+            let rests = if f.shakes { "no" } else { "yes" };
+            let (k, n, e, peak, depth) = (f.stiffness, f.force, f.restitution, f.peak, 1e3 * f.depth);
+            let _ =
+                writeln!(text, "| {name} | {k:.0} | {n:.2} | {rests} | {e:.3} | {peak:.2} | {depth:.2} |");
+        }
+        text
+    }
 }
 
 /// The least share that a guard keeps: of the stiffness that is stable in a relaxed hand, at each damping, and of what such a hand feels
@@ -84,7 +120,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(width: &[Limit], [observe, controller, certified]: [&Felt; 3]) -> Self {
+    fn of(width: &[Limit], Guards { observe, controller, certified }: &Guards) -> Self {
         let least = |guarded: &Felt, of: fn(&Limit) -> Option<f64>| {
             let felt = guarded.stiffness / observe.stiffness;
             width.iter().filter_map(|l| Some(of(l)? / l.normal)).fold(felt, f64::min)
@@ -141,22 +177,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn measured(profile: &Profile) -> anyhow::Result<Report> {
-    let asked = profile.max_stiffness;
-    let felt = |guard| measure::felt(profile, guard, asked);
-    let [observe, controller, certified] =
-        [felt(EnergyGuard::Observe)?, felt(EnergyGuard::Controller)?, felt(EnergyGuard::Certified)?];
+    let (shipped, undamped) = (Guards::of(profile, None)?, Guards::of(profile, Some(0.0))?);
     // Motors that do not carry the mechanism press nothing: whatever the stiffness, it would lie there at rest.
-    let presses = observe.stiffness > 0.0;
+    let presses = shipped.observe.stiffness > 0.0;
     let width = if presses { measure::width(profile)? } else { vec![] };
     Ok(Report {
         name: profile.name.clone(),
         delay: profile.transport.read_delay + profile.transport.write_delay,
-        asked,
-        kept: presses.then(|| Kept::of(&width, [&observe, &controller, &certified])),
+        asked: profile.max_stiffness,
+        kept: presses.then(|| Kept::of(&width, &shipped)),
         width,
-        observe,
-        certified,
-        controller,
+        shipped,
+        undamped,
         covered: profile.covered(1e-3).map(|c: Covered| c.stiffness),
     })
 }
@@ -230,13 +262,9 @@ fn text(r: &Report) -> String {
         "\nA wall of {:.0} N/m as shipped, pressed by a relaxed hand, and met at 0.1 m/s by nobody's:\n",
         r.asked
     );
-    text +=
-        "| limits.energy | felt N/m | at N | rests | restitution | peak N | depth mm |\n|-|-|-|-|-|-|-|\n";
-    for (name, f) in [("observe", &r.observe), ("controller", &r.controller), ("certified", &r.certified)] {
-        let rests = if f.shakes { "no" } else { "yes" };
-        let (k, n, e, peak, depth) = (f.stiffness, f.force, f.restitution, f.peak, 1e3 * f.depth);
-        let _ = writeln!(text, "| {name} | {k:.0} | {n:.2} | {rests} | {e:.3} | {peak:.2} | {depth:.2} |");
-    }
+    text += &r.shipped.text();
+    text += "\nThe same wall, its contacts not damped:\n\n";
+    text += &r.undamped.text();
     let _ = match (r.covered, kept.certified) {
         (Some(k), Some(part)) => writeln!(
             text,
@@ -253,3 +281,6 @@ fn text(r: &Report) -> String {
     let _ = writeln!(text, "The strictest guard that keeps {:.0} %: {}.", 100.0 * KEPT, kept.strictest);
     text
 }
+
+#[cfg(test)]
+mod tests;

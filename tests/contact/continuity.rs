@@ -210,3 +210,43 @@ fn an_edge_passes_over_an_edge_without_a_leap() {
         }
     }
 }
+
+/// A small body about the origin, in cells of half a millimetre.
+fn small(depth: impl Fn(&Point) -> f64) -> ObjectShape {
+    ObjectShape::Field(Arc::new(Field::from_fn(Point::new(-0.016, -0.016, -0.016), 5e-4, [65; 3], depth)))
+}
+
+/// A corner on small bodies, and an edge on a ball of 10 mm: few points each, of some 0.95 mm apart. (An edge on smaller ones leaps: docs/vps.md.)
+#[test]
+fn corners_and_edges_pass_over_small_bodies_without_a_leap() {
+    let tool = shell(&shapes::cuboid(Vec3::repeat(0.03)), 6000);
+    let (corner, edge) = (Vec3::repeat(1.0), Vec3::new(1.0, 1.0, 0.0));
+    let small_ball = small(|p| 0.005 - p.coords.norm());
+    let ball = small(|p| 0.01 - p.coords.norm());
+    let cube = small(|p| 0.004 - p.coords.amax());
+    for (name, lies, object, r, depths) in [
+        ("a corner on a ball of 5 mm", corner, &small_ball, 0.005, &[3e-4, 1e-3, 2e-3][..]),
+        ("a corner on a ball of 10 mm", corner, &ball, 0.01, &[3e-4, 1e-3, 2e-3]),
+        ("a corner on a cube of 8 mm", corner, &cube, 0.004, &[3e-4, 1e-3]),
+        ("an edge on a ball of 10 mm", edge, &ball, 0.01, &[3e-4, 1e-3, 2e-3]),
+    ] {
+        let turn = UnitQuaternion::rotation_between(&lies, &Vec3::y()).expect("not opposite");
+        let half = 0.015 * lies.norm();
+        for &deep in depths {
+            let deepest = Vec3::new(3e-4, r + half - deep, 2e-4);
+            for (way, go, from) in [
+                ("along x", Vec3::new(1.0, 0.0, 0.13), -1e-3),
+                ("along z", Vec3::new(0.07, 0.0, 1.0), -1e-3),
+                ("down", Vec3::new(0.03, -1.0, 0.05), -1e-3),
+            ] {
+                let path =
+                    |s: f64| Pose::from_parts(Translation3::from(deepest + go * (from + 1e-6 * s)), turn);
+                let (left, peak) = leap(&tool, object, 0, &path, 2000);
+                println!(
+                    "{name}, {deep} m deep, {way}: largest step within 0.1 nm {left:.2e} N of {peak:.4} N"
+                );
+                assert!(left <= FADING * peak, "{name}, {deep} m deep, {way}: {left} of {peak}");
+            }
+        }
+    }
+}

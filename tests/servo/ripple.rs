@@ -2,18 +2,22 @@
 //! between 30 and 500 Hz, where a hand feels it, with and without friction.
 
 use crate::grip::{slab, spheres};
+use crate::spheres::{blocks, solid};
 use crate::stability::{Lies, laid};
 use crate::world::{Bench, field, object, scene};
+use hapticd::contact::ist::{IstParams, SphereTree};
 use hapticd::contact::vps::{PointShell, ShellParams};
 use hapticd::contact::{Friction, ObjectShape, ToolShape};
 use hapticd::device::Device;
 use hapticd::device::registry::Registry;
 use hapticd::device::simulated::{HandScript, Setup, SimulatedDevice};
+use hapticd::geometry::field::build::Silent;
 use hapticd::geometry::{Point, Pose, Vec3, shapes};
 use hapticd::haptics::coupling::{Coupling, Law};
 use hapticd::scene::snapshot::{SnapshotObject, Tool};
 use hapticd::servo::handle::ServoConfig;
 use hapticd::servo::record::ServoState;
+use nalgebra::UnitQuaternion;
 use std::sync::Arc;
 
 const TICKS: usize = 10_000;
@@ -242,11 +246,113 @@ fn what_rests_on_any_device_is_still_to_its_counts() {
     }
 }
 
+/// The tools and things of [`RESTS`], the tools of spheres and the things meshes.
+fn of_spheres(rest: &Rest) -> Pressed {
+    let mesh = shapes::cuboid(Vec3::repeat(rest.edge));
+    let tree = SphereTree::build(&mesh, &IstParams::spheres(800), &Silent).expect("builds");
+    let tool = Arc::new(Tool {
+        bound_radius: tree.bound_radius,
+        shape: ToolShape::Spheres(Arc::new(tree)),
+        offset: Pose::from_parts(Vec3::zeros().into(), laid(rest.lies)),
+        incarnation: 1,
+    });
+    let ridge = |along: Vec3| {
+        let turn = UnitQuaternion::from_scaled_axis(along * std::f64::consts::FRAC_PI_4);
+        let top = 0.06 * std::f64::consts::FRAC_1_SQRT_2;
+        (shapes::cuboid(Vec3::repeat(0.06)), Pose::from_parts(Vec3::new(0.0, -0.017 - top, 0.0).into(), turn))
+    };
+    let (mesh, pose) = match rest.name {
+        "a cube of 10 cm in a corner" => {
+            (blocks(&[-0.08, 0.0, 0.12], |c| c.contains(&0)), Pose::from(Vec3::repeat(-0.046)))
+        }
+        "a stiff grab" => (shapes::cuboid(Vec3::new(0.06, 0.02, 0.06)), Pose::translation(0.0, -0.021, 0.0)),
+        "held at an edge" => ridge(Vec3::z()),
+        _ => ridge(Vec3::x()),
+    };
+    let mut thing = object(1, solid(&mesh), pose, rest.stiffness);
+    thing.bound_radius = 0.3;
+    thing.material.friction = ROUGH;
+    Pressed { tool, thing, hand: rest.hand, name: rest.name }
+}
+
+/// Corners and edges on bodies that are small.
+const SMALL: [Rest; 5] = [
+    Rest {
+        name: "a corner on a ball of 5 mm",
+        edge: 0.03,
+        lies: Lies::OnCorners,
+        depth: |p| 0.005 - (p + Vec3::y() * 0.028).coords.norm(),
+        stiffness: 40_000.0,
+        hand: "'normal'",
+    },
+    Rest {
+        name: "a corner on a ball of 10 mm",
+        edge: 0.03,
+        lies: Lies::OnCorners,
+        depth: |p| 0.01 - (p + Vec3::y() * 0.033).coords.norm(),
+        stiffness: 40_000.0,
+        hand: "'normal'",
+    },
+    Rest {
+        name: "an edge on a ball of 5 mm",
+        edge: 0.03,
+        lies: Lies::OnEdges,
+        depth: |p| 0.005 - (p + Vec3::y() * 0.0232).coords.norm(),
+        stiffness: 40_000.0,
+        hand: "'normal'",
+    },
+    Rest {
+        name: "a corner on a cube of 8 mm",
+        edge: 0.03,
+        lies: Lies::OnCorners,
+        depth: |p| -(p.x.abs().max(p.z.abs()).max((p.y + 0.027).abs()) - 0.004),
+        stiffness: 40_000.0,
+        hand: "'normal'",
+    },
+    Rest {
+        name: "an edge across one of a cube of 8 mm",
+        edge: 0.03,
+        lies: Lies::OnEdges,
+        depth: |p| {
+            let [a, b] =
+                [p.y + 0.0239 + p.z, p.y + 0.0239 - p.z].map(|w| w * std::f64::consts::FRAC_1_SQRT_2);
+            -(p.x.abs().max(a.abs()).max(b.abs()) - 0.004)
+        },
+        stiffness: 40_000.0,
+        hand: "'normal'",
+    },
+];
+
+/// Few points carry what presses there, and the tool would roll off: friction holds it, or the hand.
+#[test]
+fn what_rests_on_something_small_is_still() {
+    for rest in &SMALL {
+        for friction in [Friction::NONE, ROUGH] {
+            let pressed = pressed(rest, friction);
+            for law in [Law::Direct, Law::Dynamic, Law::Static] {
+                is_still("ideal-6dof", law, &pressed, 0.01, 0.0);
+            }
+            for device in ["novint-falcon", "phantom-premium-1.5", "phantom-omni"] {
+                is_still(device, Law::Direct, &pressed, 0.05, 5e-5);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_tool_of_spheres_that_rests_is_still() {
     let cube = pressed_spheres(ROUGH);
     for law in [Law::Direct, Law::Dynamic, Law::Static] {
         is_still("ideal-6dof", law, &cube, 0.01, 0.0);
         is_still("novint-falcon", law, &cube, 0.05, 5e-5);
+    }
+}
+
+#[test]
+fn tools_of_spheres_in_a_corner_and_at_edges_are_still() {
+    for rest in &RESTS {
+        let pressed = of_spheres(rest);
+        is_still("ideal-6dof", Law::Direct, &pressed, 0.01, 0.0);
+        is_still("novint-falcon", Law::Direct, &pressed, 0.05, 5e-5);
     }
 }

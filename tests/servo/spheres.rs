@@ -39,6 +39,47 @@ fn angle() -> TriMesh {
     TriMesh { vertices, triangles }
 }
 
+/// A body of the cells of a grid that are filled: faces between those that are and those that are not.
+pub fn blocks(planes: &[f64], filled: impl Fn([usize; 3]) -> bool) -> TriMesh {
+    let n = planes.len();
+    let vertex = |[i, j, k]: [usize; 3]| ((i * n + j) * n + k) as u32;
+    let cells = n - 1;
+    let mut triangles = vec![];
+    for cell in
+        (0..cells.pow(3)).map(|c| [c / cells.pow(2), c / cells % cells, c % cells]).filter(|c| filled(*c))
+    {
+        for axis in 0..3 {
+            let [u, v] = [(axis + 1) % 3, (axis + 2) % 3];
+            for up in [false, true] {
+                let mut beside = cell;
+                beside[axis] = if up { cell[axis] + 1 } else { cell[axis].wrapping_sub(1) };
+                if beside[axis] < cells && filled(beside) {
+                    continue;
+                }
+                let corner = |du: usize, dv: usize| {
+                    let mut at = cell;
+                    at[axis] += usize::from(up);
+                    (at[u], at[v]) = (cell[u] + du, cell[v] + dv);
+                    vertex(at)
+                };
+                let [a, b, c, d] = [corner(0, 0), corner(1, 0), corner(1, 1), corner(0, 1)];
+                let quad = if up { [[a, b, c], [a, c, d]] } else { [[a, c, b], [a, d, c]] };
+                triangles.extend(quad);
+            }
+        }
+    }
+    // Without those that nothing uses.
+    let mut used: Vec<u32> = triangles.iter().flatten().copied().collect();
+    used.sort_unstable();
+    used.dedup();
+    let place = |v: u32| planes[v as usize];
+    let n = n as u32;
+    let vertices =
+        used.iter().map(|v| Point::new(place(v / (n * n)), place(v / n % n), place(v % n))).collect();
+    let new = |v: u32| used.binary_search(&v).expect("used") as u32;
+    TriMesh { vertices, triangles: triangles.into_iter().map(|t| t.map(new)).collect() }
+}
+
 pub fn solid(mesh: &TriMesh) -> ObjectShape {
     let params = FieldParams { resolution: Resolution::Cell(0.002), padding: 8 };
     let (field, _) = build(mesh, &params, &Silent).expect("builds");

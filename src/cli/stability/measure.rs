@@ -13,9 +13,13 @@ use std::sync::Arc;
 /// Speed of the first push, m/s.
 const PUSH: f64 = 0.05;
 /// Motion that nobody feels, m: less is rest.
-const REST: f64 = 3e-5;
+pub(super) const REST: f64 = 3e-5;
 /// Range in which the stiffness is looked for, N/m.
 const RANGE: (f64, f64) = (20.0, 2e5);
+/// Ticks that are watched, and watched once more, where a period is not known.
+pub(super) const WINDOW: usize = 2000;
+/// Parts of a profile's damping at which the border is looked for.
+pub(super) const PARTS: [f64; 6] = [0.0, 0.0625, 0.125, 0.25, 0.5, 1.0];
 
 /// The profile with no cap of its own on stiffness and damping.
 pub(super) fn uncapped(profile: &Profile) -> Arc<Profile> {
@@ -66,6 +70,28 @@ pub(super) fn shakes(
 /// saturated. So the first stiffness that shakes is looked for, not any.
 const STEP: f64 = 1.5;
 
+/// The last stiffness that does not shake and the first that does, N/m, within 1 %; both the range's end where nothing does.
+pub(super) fn border(
+    mut shakes: impl FnMut(f64) -> Result<bool, DeviceError>,
+) -> Result<(f64, f64), DeviceError> {
+    let (mut low, mut high) = (RANGE.0, RANGE.0 * STEP);
+    while !shakes(high)? {
+        if high >= RANGE.1 {
+            return Ok((high, high));
+        }
+        (low, high) = (high, (high * STEP).min(RANGE.1));
+    }
+    while high / low > 1.01 {
+        let middle = (low * high).sqrt();
+        if shakes(middle)? {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Ok((low, high))
+}
+
 /// Stiffness below which everything comes to rest, N/m, within 1 %; the range's ends where there is none.
 pub(super) fn stable(
     profile: &Arc<Profile>,
@@ -74,22 +100,7 @@ pub(super) fn stable(
     window: impl Fn(f64) -> usize,
     rest: f64,
 ) -> Result<f64, DeviceError> {
-    let (mut low, mut high) = (RANGE.0, RANGE.0 * STEP);
-    while !shakes(profile, held, damping, high, window(high), rest)? {
-        if high >= RANGE.1 {
-            return Ok(RANGE.1);
-        }
-        (low, high) = (high, (high * STEP).min(RANGE.1));
-    }
-    while high / low > 1.01 {
-        let middle = (low * high).sqrt();
-        if shakes(profile, held, damping, middle, window(middle), rest)? {
-            high = middle;
-        } else {
-            low = middle;
-        }
-    }
-    Ok(low)
+    border(|k| shakes(profile, held, damping, k, window(k), rest)).map(|(low, _)| low)
 }
 
 /// One device's stable stiffness at one damping.
@@ -112,10 +123,9 @@ pub(super) fn width(profile: &Profile) -> Result<Vec<Limit>, DeviceError> {
     let bounded = profile.covered(1e-3).is_some();
     let most = profile.max_damping;
     let free = uncapped(profile);
-    let parts = [0.0, 0.0625, 0.125, 0.25, 0.5, 1.0];
     let limit = |part: f64| {
         let damping = part * most;
-        let of = |hand, guard| stable(&free, (hand, guard), damping, |_| 2000, REST);
+        let of = |hand, guard| stable(&free, (hand, guard), damping, |_| WINDOW, REST);
         Ok(Limit {
             damping,
             nobody: of(Hand::NONE, EnergyGuard::Off)?,
@@ -124,7 +134,7 @@ pub(super) fn width(profile: &Profile) -> Result<Vec<Limit>, DeviceError> {
             certified: bounded.then(|| of(Hand::NORMAL, EnergyGuard::Certified)).transpose()?,
         })
     };
-    parts.into_iter().map(limit).collect()
+    PARTS.into_iter().map(limit).collect()
 }
 
 /// What a wall of the profile's largest stiffness is like.
@@ -144,13 +154,20 @@ pub(super) struct Felt {
     pub depth: f64,
 }
 
-/// Presses a relaxed hand into a wall of stiffness `k`, and lets a free device fall on it, as shipped but for the guard.
-pub(super) fn felt(profile: &Profile, energy: EnergyGuard, k: f64) -> Result<Felt, DeviceError> {
+/// Presses a relaxed hand into a wall of stiffness `k`, and lets a free device fall on it, as shipped but for the guard and, where it is
+/// said, the damping time of contacts, s.
+pub(super) fn felt(
+    profile: &Profile,
+    energy: EnergyGuard,
+    k: f64,
+    damping_time: Option<f64>,
+) -> Result<Felt, DeviceError> {
     let profile = Arc::new(profile.clone());
+    let config = || ServoConfig { energy, damping_time, ..config() };
     let hand = "hand = 'normal'\nkeyframe = [{ time = 0.0, position = [0, 0, 0] }, { time = 0.5, position = [0, 0, 0] },\n\
                 { time = 1.5, position = [0, -0.015, 0] }]\n";
     let hand = HandScript::parse(hand).map_err(|e| DeviceError::Driver(e.to_string()))?;
-    let mut rig = Rig::new(&profile, hand, 0.0, ServoConfig { energy, ..config() }, Walls::Below(k, 1e-3))?;
+    let mut rig = Rig::new(&profile, hand, 0.0, config(), Walls::Below(k, 1e-3))?;
     // What holds the mechanism against its own weight, before the hand begins to move.
     let (mut weight, mut force, mut depth) = (0.0, 0.0, 0.0);
     let (mut low, mut high) = (f64::MAX, f64::MIN);
@@ -168,8 +185,7 @@ pub(super) fn felt(profile: &Profile, energy: EnergyGuard, k: f64) -> Result<Fel
     force -= weight;
     let shakes = high - low > 4.0 * REST;
     let stiffness = if depth > 0.0 { force / depth } else { 0.0 };
-    let bounce = ServoConfig { energy, ..config() };
-    let mut rig = Rig::new(&profile, HandScript::default(), -0.1, bounce, Walls::Below(k, 5e-4))?;
+    let mut rig = Rig::new(&profile, HandScript::default(), -0.1, config(), Walls::Below(k, 5e-4))?;
     let mut out = Felt { stiffness, force, shakes, restitution: 0.0, peak: 0.0, depth: 0.0 };
     let (mut arriving, mut touched, mut weight) = (0.0f64, false, 0.0);
     for _ in 0..2000 {

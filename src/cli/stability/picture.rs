@@ -23,7 +23,7 @@ pub(super) fn draw(path: &Path, report: &Report) -> anyhow::Result<()> {
         .width
         .iter()
         .flat_map(|l| [l.nobody, l.normal, l.controller])
-        .chain([report.asked, report.certified.stiffness]);
+        .chain([report.asked, report.shipped.certified.stiffness]);
     let (low, high) =
         all.filter(|k| *k > 0.0).fold((f64::MAX, 1.0), |(a, b): (f64, f64), k| (a.min(k), b.max(k)));
     let root = BitMapBackend::new(path, SIZE).into_drawing_area();
@@ -53,7 +53,7 @@ pub(super) fn draw(path: &Path, report: &Report) -> anyhow::Result<()> {
         (
             "felt under the energy bound, whatever the hand does",
             CERTIFIED,
-            flat(report.certified.stiffness).collect(),
+            flat(report.shipped.certified.stiffness).collect(),
         ),
     ];
     for (name, colour, points) in lines {

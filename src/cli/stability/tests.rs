@@ -1,0 +1,111 @@
+//! docs/stability.md against what the command measures now: the walls of every device whole, of its borders one cell in each column.
+
+use super::*;
+use measure::{PARTS, REST, WINDOW, shakes, uncapped};
+
+/// Another machine's libm may round otherwise; on one machine the numbers are the same to the last digit.
+const OFF: f64 = 0.01;
+
+fn page() -> String {
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/stability.md")).expect("readable")
+}
+
+/// Lines of the page that are about a device.
+fn about<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
+    let heading = format!("### {name} (");
+    let mut lines = page.lines().skip_while(|l| !l.starts_with(&heading));
+    let first = lines.next().unwrap_or_else(|| panic!("docs/stability.md has no section {heading}"));
+    std::iter::once(&first[4..]).chain(lines.take_while(|l| !l.starts_with('#'))).collect()
+}
+
+/// The same words, and numbers that are [`OFF`] or a last digit off at most.
+fn alike(a: &str, b: &str) -> bool {
+    let same = |(a, b): (&str, &str)| match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(x), Ok(y)) => {
+            let digits = a.split_once('.').map_or(0, |(_, d)| d.len() as i32);
+            (x - y).abs() <= OFF * x.abs() + 1.01 * 10f64.powi(-digits)
+        }
+        _ => a == b,
+    };
+    a.split_whitespace().count() == b.split_whitespace().count()
+        && a.split_whitespace().zip(b.split_whitespace()).all(same)
+}
+
+fn motored() -> Vec<Arc<Profile>> {
+    Registry::builtin().profiles().iter().filter(|p| p.max_force > 0.0).cloned().collect()
+}
+
+/// Cells of the page's rows of a device's border, as they stand there.
+fn borders<'a>(page: &[&'a str]) -> Vec<Vec<&'a str>> {
+    let rows = page.iter().skip_while(|l| !l.starts_with("| damping")).skip(2);
+    let cells = |l: &&'a str| l.trim_matches('|').split('|').map(str::trim).collect();
+    rows.take_while(|l| l.starts_with('|')).map(cells).collect()
+}
+
+#[test]
+fn the_page_s_walls_are_as_measured() {
+    let page = page();
+    for profile in motored() {
+        let page = about(&page, &profile.name);
+        // Without the borders, which take minutes.
+        let (shipped, undamped) =
+            (Guards::of(&profile, None).unwrap(), Guards::of(&profile, Some(0.0)).unwrap());
+        let presses = shipped.observe.stiffness > 0.0;
+        let limits = borders(&page).into_iter().map(|row| {
+            let n = |i: usize| row[i].parse().unwrap();
+            let certified = row[4].parse().ok();
+            Limit { damping: n(0), nobody: n(1), normal: n(2), controller: n(3), certified }
+        });
+        let width: Vec<Limit> = limits.collect();
+        let report = Report {
+            name: profile.name.clone(),
+            delay: profile.transport.read_delay + profile.transport.write_delay,
+            asked: profile.max_stiffness,
+            kept: presses.then(|| Kept::of(&width, &shipped)),
+            width,
+            shipped,
+            undamped,
+            covered: profile.covered(1e-3).map(|c| c.stiffness),
+        };
+        let mut page = page.iter();
+        for line in text(&report).lines() {
+            let name = &profile.name;
+            assert!(page.any(|l| alike(l, line)), "{name}: the page has not, or not in this place:\n{line}");
+        }
+    }
+}
+
+/// Of each column another row: of the two stiffnesses with which the search ended the lower one comes to rest, the other does not. (Between and
+/// beyond them both happen where a device's friction stops a push.)
+#[test]
+fn the_page_s_borders_are_where_it_begins_to_shake() {
+    let page = page();
+    for profile in motored() {
+        let rows = borders(&about(&page, &profile.name));
+        if rows.is_empty() {
+            continue;
+        }
+        assert_eq!(rows.len(), PARTS.len(), "{}", profile.name);
+        let free = uncapped(&profile);
+        for (row, column, hand, guard) in [
+            (5, 1, Hand::NONE, EnergyGuard::Off),
+            (0, 2, Hand::NORMAL, EnergyGuard::Off),
+            (3, 3, Hand::NORMAL, EnergyGuard::Controller),
+            (4, 4, Hand::NORMAL, EnergyGuard::Certified),
+        ] {
+            let (cell, damping) = (rows[row][column], PARTS[row] * profile.max_damping);
+            let what = format!("{}, damping {damping}, {hand:?}, {guard:?}: {cell}", profile.name);
+            assert!(alike(rows[row][0], &format!("{damping:.2}")), "{what}");
+            let Ok(k) = cell.parse::<f64>() else {
+                assert_eq!((cell, profile.covered(1e-3).is_some()), ("-", false), "{what}");
+                continue;
+            };
+            // The page has whole newtons.
+            let (low, high) = measure::border(|of| Ok(of > k + 0.5)).unwrap();
+            assert!((low - k).abs() <= 0.5, "{what}: the search ends nowhere there, but at {low}");
+            let shakes = |k: f64| shakes(&free, (hand, guard), damping, k, WINDOW, REST).unwrap();
+            assert!(!shakes(low), "{what}: shakes at {low}");
+            assert!(low == high || shakes(high), "{what}: rests at {high}");
+        }
+    }
+}
