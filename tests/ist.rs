@@ -48,6 +48,19 @@ fn ask_with(
     twist: &Twist,
     units: u32,
 ) -> Contact {
+    ask_after(&mut QueryState::default(), tool, pose, object, at, twist, units)
+}
+
+/// With what queries before have left behind.
+fn ask_after(
+    state: &mut QueryState,
+    tool: &ToolShape,
+    pose: &Pose,
+    object: &ObjectShape,
+    at: &Pose,
+    twist: &Twist,
+    units: u32,
+) -> Contact {
     let moving = *twist != Twist::ZERO;
     let (damping, mu) = if moving { (5.0, 0.5) } else { (0.0, 0.0) };
     let material = Material { damping, friction: Friction::of(mu), ..MATERIAL };
@@ -60,7 +73,7 @@ fn ask_with(
         object_twist: &Twist::ZERO,
         material: &material,
     };
-    contact::query(&q, Budget { units, deadline: None }, &mut QueryState::default())
+    contact::query(&q, Budget { units, deadline: None }, state)
 }
 
 fn ask(tool: &ToolShape, pose: &Pose, object: &ObjectShape) -> Contact {
@@ -543,16 +556,15 @@ fn a_budget_is_kept_in_every_state() {
                     // With what the tick before left behind, and without.
                     let mut state = QueryState::default();
                     for _ in 0..2 {
-                        let q = Query {
+                        let c = ask_after(
+                            &mut state,
                             tool,
-                            tool_pose: &pose,
-                            tool_twist: &Twist::ZERO,
+                            &pose,
                             object,
-                            object_pose: &Pose::identity(),
-                            object_twist: &Twist::ZERO,
-                            material: &MATERIAL,
-                        };
-                        let c = contact::query(&q, Budget { units, deadline: None }, &mut state);
+                            &Pose::identity(),
+                            &Twist::ZERO,
+                            units,
+                        );
                         let over = (f64::from(c.work) - batch) / f64::from(units);
                         assert!(over <= 2.0, "{gap} m, {turn} rad: {} of {units} units", c.work);
                         worst = worst.max(over);

@@ -161,7 +161,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut reports = vec![];
     for profile in &profiles {
-        let report = measured(profile)?;
+        let report = report(profile, || Ok(measure::width(profile)?))?;
         if !args.json {
             out::line(text(&report))?;
         }
@@ -176,11 +176,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(exit::OK)
 }
 
-fn measured(profile: &Profile) -> anyhow::Result<Report> {
+/// A device with its border, which takes minutes to measure.
+fn report(profile: &Profile, border: impl FnOnce() -> anyhow::Result<Vec<Limit>>) -> anyhow::Result<Report> {
     let (shipped, undamped) = (Guards::of(profile, None)?, Guards::of(profile, Some(0.0))?);
     // Motors that do not carry the mechanism press nothing: whatever the stiffness, it would lie there at rest.
     let presses = shipped.observe.stiffness > 0.0;
-    let width = if presses { measure::width(profile)? } else { vec![] };
+    let width = if presses { border()? } else { vec![] };
     Ok(Report {
         name: profile.name.clone(),
         delay: profile.transport.read_delay + profile.transport.write_delay,

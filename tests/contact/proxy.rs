@@ -173,7 +173,7 @@ fn never_inside_whatever_the_push() {
 #[test]
 fn never_inside_of_any_model_whatever_the_push() {
     for (name, mesh) in meshes::all() {
-        if mesh.triangles.len() > 30_000 {
+        if mesh.triangles.len() > 12_000 {
             println!("left out: {name}, {} triangles", mesh.triangles.len());
             continue;
         }

@@ -1,7 +1,7 @@
 //! What a query remembers from the one before, and the place where a distance becomes a volume.
 
-use super::{MATERIAL, ask, check, solid, tool, turned};
-use hapticd::contact::{self, Budget, Contact, ObjectShape, Query, QueryState, ToolShape};
+use super::{ask, ask_after, check, solid, tool, turned};
+use hapticd::contact::{Contact, ObjectShape, QueryState, ToolShape};
 use hapticd::geometry::{Pose, TriMesh, Twist, Vec3, shapes};
 use nalgebra::UnitQuaternion;
 
@@ -12,16 +12,7 @@ fn follow(
     units: u32,
     state: &mut QueryState,
 ) -> Contact {
-    let q = Query {
-        tool,
-        tool_pose: pose,
-        tool_twist: &Twist::ZERO,
-        object,
-        object_pose: &Pose::identity(),
-        object_twist: &Twist::ZERO,
-        material: &MATERIAL,
-    };
-    contact::query(&q, Budget { units, deadline: None }, state)
+    ask_after(state, tool, pose, object, &Pose::identity(), &Twist::ZERO, units)
 }
 
 fn tori() -> (ToolShape, ObjectShape) {

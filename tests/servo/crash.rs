@@ -3,13 +3,13 @@
 
 use crate::device::Hooked;
 use crate::sealed::in_child;
-use crate::world::{cube_tool, floor, object, scene};
+use crate::world::{cube_tool, floor, object, scene, unhurried};
 use hapticd::control::signals;
 use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::probe::Reading;
 use hapticd::device::simulated::{HandScript, Probe};
 use hapticd::geometry::Pose;
-use hapticd::servo::handle::{ServoCommand, ServoConfig, channel};
+use hapticd::servo::handle::{ServoCommand, channel};
 use hapticd::servo::rt::RtOptions;
 use hapticd::servo::run::spawn;
 use nix::sys::signal::Signal;
@@ -79,12 +79,7 @@ fn child(mode: &str) -> ! {
         None
     };
     let device = Hooked::new(inner, Box::new(breaking));
-    let config = ServoConfig {
-        late_in_row: u32::MAX,
-        late_per_second: u32::MAX,
-        max_gap: 60.0,
-        ..ServoConfig::default()
-    };
+    let config = unhurried();
     let (mut handle, end) = channel(config);
     if panics {
         // Whatever the unwinding servo would say itself comes too late: what is read outside is what the daemon's hook has done.

@@ -2,10 +2,10 @@
 
 use crate::isolation::{Driven, attached};
 use crate::sealed::{ends, in_child};
-use crate::world::{floor, object, scene, sphere_tool};
+use crate::world::{floor, object, scene, sphere_tool, unhurried};
 use hapticd::device::io::thread::now_ns;
 use hapticd::geometry::Pose;
-use hapticd::servo::handle::{ServoCommand, ServoConfig, ServoHandle, channel};
+use hapticd::servo::handle::{ServoCommand, ServoHandle, channel};
 use hapticd::servo::record::ServoState;
 use hapticd::servo::rt::RtOptions;
 use hapticd::servo::run::spawn;
@@ -60,12 +60,7 @@ fn child() {
     let plugged = plugged.expect("on a bus");
     plugged.bus().unplug(now_ns());
     let shared = device.io().expect("its I/O");
-    let config = ServoConfig {
-        late_in_row: u32::MAX,
-        late_per_second: u32::MAX,
-        max_gap: 60.0,
-        ..ServoConfig::default()
-    };
+    let config = unhurried();
     let (mut handle, end) = channel(config);
     let objects = vec![object(1, floor(), Pose::identity(), 800.0)];
     handle.publish(scene(1, &sphere_tool(0.01), objects)).expect("first");

@@ -4,7 +4,7 @@
 
 use crate::device::Hooked;
 use crate::sealed::{deny_all_but_the_sleep, ends, in_child};
-use crate::world::{MS, cube_tool, floor, object, scene, sphere_tool, streamed};
+use crate::world::{MS, cube_tool, floor, object, scene, sphere_tool, streamed, unhurried};
 use hapticd::contact::Friction;
 use hapticd::device::emulated::bus::{Bus, Plugged};
 use hapticd::device::emulated::falcon::{Falcon, Setup};
@@ -111,13 +111,7 @@ fn live(
 ) -> (Vec<TickRecord>, (ServoHandle, ServoThread)) {
     let Driven { device: inner, plugged } = driven;
     // The machine may be busy with other tests: lateness is not what is tested here.
-    let config = ServoConfig {
-        late_in_row: u32::MAX,
-        late_per_second: u32::MAX,
-        max_gap: 60.0,
-        telemetry_ring: 256,
-        ..ServoConfig::default()
-    };
+    let config = ServoConfig { telemetry_ring: 256, ..unhurried() };
     let (mut handle, end) = channel(config);
     let (reads, counters) = (Arc::new(AtomicU64::new(0)), handle.counters());
     let seen = reads.clone();

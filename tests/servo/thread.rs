@@ -1,7 +1,7 @@
 //! The servo thread on the real clock: it starts, ticks, stops at zero, and survives its own panic with zero.
 
 use crate::device::Puppet;
-use crate::world::{floor, object, scene, sphere_tool};
+use crate::world::{floor, object, scene, sphere_tool, unhurried};
 use hapticd::device::driver;
 use hapticd::device::emulated::{self, Bus, Plugged};
 use hapticd::device::io::front::Front;
@@ -22,14 +22,7 @@ use std::time::{Duration, Instant};
 
 fn start(options: RtOptions) -> (ServoHandle, ServoThread, Puppet) {
     let puppet = Puppet::new(Vec3::new(0.0, 0.02, 0.0));
-    let config = ServoConfig {
-        late_in_row: u32::MAX,
-        late_per_second: u32::MAX,
-        max_gap: 60.0,
-        gate_ticks: 5,
-        ramp_up: 0.01,
-        ..ServoConfig::default()
-    };
+    let config = ServoConfig { gate_ticks: 5, ramp_up: 0.01, ..unhurried() };
     let (mut handle, end) = channel(config);
     handle.publish(scene(1, &sphere_tool(0.01), vec![object(1, floor(), Pose::identity(), 1000.0)])).unwrap();
     let thread = spawn(end, Box::new(puppet.clone()), options).expect("starts");

@@ -99,6 +99,11 @@ pub fn streamed(id: u32, newest_ns: u64, lease_until_ns: u64, at: impl Fn(u64) -
     }
 }
 
+/// For real time on a busy machine: late and missed ticks are no fault.
+pub fn unhurried() -> ServoConfig {
+    ServoConfig { late_in_row: u32::MAX, late_per_second: u32::MAX, max_gap: 60.0, ..ServoConfig::default() }
+}
+
 /// A servo on the virtual clock with its control side.
 pub struct Bench {
     pub handle: ServoHandle,

@@ -47,26 +47,13 @@ fn the_page_s_walls_are_as_measured() {
     let page = page();
     for profile in motored() {
         let page = about(&page, &profile.name);
-        // Without the borders, which take minutes.
-        let (shipped, undamped) =
-            (Guards::of(&profile, None).unwrap(), Guards::of(&profile, Some(0.0)).unwrap());
-        let presses = shipped.observe.stiffness > 0.0;
+        // Of the border the page's own cells.
         let limits = borders(&page).into_iter().map(|row| {
             let n = |i: usize| row[i].parse().unwrap();
             let certified = row[4].parse().ok();
             Limit { damping: n(0), nobody: n(1), normal: n(2), controller: n(3), certified }
         });
-        let width: Vec<Limit> = limits.collect();
-        let report = Report {
-            name: profile.name.clone(),
-            delay: profile.transport.read_delay + profile.transport.write_delay,
-            asked: profile.max_stiffness,
-            kept: presses.then(|| Kept::of(&width, &shipped)),
-            width,
-            shipped,
-            undamped,
-            covered: profile.covered(1e-3).map(|c| c.stiffness),
-        };
+        let report = report(&profile, || Ok(limits.collect())).unwrap();
         let mut page = page.iter();
         for line in text(&report).lines() {
             let name = &profile.name;
