@@ -381,7 +381,7 @@ const PULL: Wrench = Wrench { force: FORCE, torque: Vec3::new(0.0, 0.0, 0.0) };
 const CALLS: u32 = 18;
 /// Those that come again and again while it runs.
 const WHILE_IT_RUNS: [u32; 8] = [2, 3, 4, 6, 7, 8, 10, 11];
-/// As of each of the drivers on a bus of frames, but on the machine's clock: 24 s.
+/// As of each of the drivers on a bus of frames, but on the machine's clock.
 const OPENINGS: u32 = 1000;
 
 /// The suite that other drivers pass on a bus of frames, as far as a library of calls has what it asks for. Time is the machine's, so

@@ -32,7 +32,7 @@ fn io_thread() -> PathBuf {
     tasks.into_iter().find(named).expect("an I/O thread")
 }
 
-/// Processor time of the process in us, of the I/O thread in ns, and its voluntary waits.
+/// Processor time of the process and of the I/O thread in µs, and its voluntary waits.
 fn spent() -> [f64; 3] {
     let usage = getrusage(UsageWho::RUSAGE_SELF).expect("always there");
     let process = (usage.user_time() + usage.system_time()).num_microseconds() as f64;

@@ -190,7 +190,7 @@ fn child(mode: &str) -> ! {
     let held = lock.clone();
     std::thread::spawn(move || {
         let _guard = held.lock();
-        std::thread::sleep(Duration::from_secs(60));
+        std::thread::sleep(Duration::from_secs(600));
     });
     let servo = live(driven, move |n, _| {
         if n == WARM {

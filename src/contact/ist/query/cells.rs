@@ -3,7 +3,7 @@
 use super::bound::bound;
 use super::frame::Frame;
 use super::kernel::{Seen, bare, place, read, store, turn_back};
-use super::sums::{DAMPING, FORCE, STIFFNESS, Sums, TORQUE, VOLUME};
+use super::sums::{DAMPING, Deepest, FORCE, STIFFNESS, Sums, TORQUE, VOLUME};
 use super::tree::{CellStore, FULL};
 use crate::contact::patch::Pressing;
 use crate::geometry::lanes::{Constants, F, Lanes, Vector, cross, dot, load, splat};
@@ -192,29 +192,36 @@ pub(super) fn deepest<S: Simd>(
 ) {
     let zero = Lanes::splat(simd, 0.0);
     let depth = used.at_most(zero, zero, seen.depth + reach);
-    let mut least = sums.deepest[0].0;
+    let mut least = sums.deepest[0].depth;
     for d in &sums.deepest {
-        least = if d.0 < least { d.0 } else { least };
+        least = if d.depth < least { d.depth } else { least };
     }
     let bits = simd.gt_bits(depth.bare(), Lanes::splat(simd, least).bare());
     if bits != 0 {
         let (g, way) = (seen.gradient, reach / Lanes::splat(simd, frame.grid_cell));
         let at = [seen.at[0] + g[0] * way, seen.at[1] + g[1] * way, seen.at[2] + g[2] * way];
-        remember(&frame.origin, bits, &depth.store(), &(store(at), store(g)), sums);
+        let depths = (&depth.store(), &seen.depth.store());
+        remember(&frame.origin, bits, depths, &(store(at), store(g)), sums);
     }
 }
 
 /// Keeps those of the places (with gradients) whose bit is set that are the deepest of their octant.
 #[inline(never)]
-fn remember(o: &[f32; 3], mut bits: u16, depth: &F, (at, g): &([F; 3], [F; 3]), sums: &mut Sums) {
+fn remember(
+    o: &[f32; 3],
+    mut bits: u16,
+    (depth, middle): (&F, &F),
+    (at, g): &([F; 3], [F; 3]),
+    sums: &mut Sums,
+) {
     while bits != 0 {
         let i = bits.trailing_zeros() as usize & (LANES - 1);
         bits &= bits - 1;
         let p = [at[0][i], at[1][i], at[2][i]];
         let octant = usize::from(p[0] > o[0]) | usize::from(p[1] > o[1]) << 1 | usize::from(p[2] > o[2]) << 2;
-        if depth[i] > sums.deepest[octant].0 {
-            sums.deepest[octant] = (depth[i], p);
-            sums.inward[octant] = [g[0][i], g[1][i], g[2][i]];
+        if depth[i] > sums.deepest[octant].depth {
+            let inward = [g[0][i], g[1][i], g[2][i]];
+            sums.deepest[octant] = Deepest { depth: depth[i], middle: middle[i], at: p, inward };
         }
     }
 }

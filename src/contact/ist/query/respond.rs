@@ -3,10 +3,10 @@
 use super::distance::SEARCH_WORK;
 use super::frame::Frame;
 use super::model::SphereTree;
-use super::sums::{DAMPING, FORCE, STIFFNESS, Sums, TORQUE};
+use super::sums::{DAMPING, Deepest, FORCE, STIFFNESS, Sums, TORQUE};
 use crate::contact::stiffness::{positive_part, rotated, symmetric};
 use crate::contact::vps::per_area;
-use crate::contact::{Contact, ContactPoint, MAX_POINTS, Query};
+use crate::contact::{Contact, ContactPoint, Deadline, MAX_POINTS, Query};
 use crate::geometry::{Vec3, Wrench};
 use nalgebra::Vector6;
 
@@ -19,6 +19,7 @@ pub(super) fn respond(
     tree: &SphereTree,
     frame: &Frame<'_>,
     sums: &Sums,
+    deadline: Option<&dyn Deadline>,
 ) {
     let (pressure, damping) = per_area(q.material);
     let triple = |i: usize| Vec3::new(sums.total(i), sums.total(i + 1), sums.total(i + 2));
@@ -42,57 +43,73 @@ pub(super) fn respond(
     // Deepest place of each octant about the tool's origin, deepest first.
     let area = (0..3).map(|i| symmetric[(i, i)]).sum::<f64>() / pressure.max(f64::MIN_POSITIVE);
     let mut order: [usize; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
-    order.sort_unstable_by(|&a, &b| sums.deepest[b].0.total_cmp(&sums.deepest[a].0));
-    let found = sums.deepest.iter().filter(|d| d.0 > 0.0).count().min(MAX_POINTS);
+    order.sort_unstable_by(|&a, &b| sums.deepest[b].depth.total_cmp(&sums.deepest[a].depth));
+    let found = sums.deepest.iter().filter(|d| d.depth > 0.0).count().min(MAX_POINTS);
     for (slot, &octant) in contact.points.iter_mut().zip(&order).take(found) {
-        let (depth, at) = sums.deepest[octant];
+        let Deepest { depth, at, inward, .. } = sums.deepest[octant];
         let place = frame.field.origin + Vec3::from(at.map(f64::from)) * frame.field.cell;
-        let inward = Vec3::from(sums.inward[octant].map(f64::from)).try_normalize(1e-9);
         *slot = ContactPoint {
             position: (q.object_pose * place).coords,
-            normal: rotation * -inward.unwrap_or_else(Vec3::zeros),
+            normal: normal(q, &Vec3::from(inward.map(f64::from))),
             depth: f64::from(depth),
             area: area / found as f64,
             id: octant as u32,
         };
     }
     contact.n_points = found as u8;
-    deepen(contact, q, tree, frame);
-    contact.depth = contact.points.first().filter(|_| found > 0).map_or(0.0, |p| p.depth);
+    if found > 0 {
+        deepen(contact, q, tree, frame, &sums.deepest[order[0]], deadline);
+    }
+}
+
+/// Out of the object, scene axes.
+fn normal(q: &Query<'_>, gradient: &Vec3) -> Vec3 {
+    q.object_pose.rotation * -gradient.try_normalize(1e-9).unwrap_or_else(Vec3::zeros)
 }
 
 /// Searches for the deepest place of the tool's surface, and how far each goes along the gradient, cells of the tool.
 const CLIMB: u32 = 3;
 const STRIDE: f64 = 4.0;
 
-/// Moves the first point, which stands for a cell or for a whole node, to the tool's surface and there to where it is deepest; the
-/// others are no deeper.
-fn deepen(contact: &mut Contact, q: &Query<'_>, tree: &SphereTree, frame: &Frame<'_>) {
-    if contact.n_points == 0 || contact.deadline_hit {
-        return;
-    }
+/// Moves the first point, which stands for a cell or for a whole node, to the tool's surface and there to where it is deepest; or to
+/// its middle, where the surface is nowhere deeper than that (the deepest place lies inside the tool). The others are no deeper.
+fn deepen(
+    contact: &mut Contact,
+    q: &Query<'_>,
+    tree: &SphereTree,
+    frame: &Frame<'_>,
+    from: &Deepest,
+    deadline: Option<&dyn Deadline>,
+) {
     let relative = q.object_pose.inv_mul(q.tool_pose);
-    let first = &mut contact.points[0];
-    let mut at = q.object_pose.inverse_transform_point(&first.position.into());
-    let (mut deepest, mut hint) = (0.0, u32::MAX);
-    for _ in 0..CLIMB {
-        contact.work += SEARCH_WORK;
-        let found = tree.bvh.closest_from(&relative.inverse_transform_point(&at), hint);
-        let surface = relative * found.point;
-        let (depth, gradient) = frame.field.depth_gradient(&surface);
-        if !found.found() || depth <= deepest {
+    let place = |at: Vec3| frame.field.origin + at * frame.field.cell;
+    let (at, inward) = (Vec3::from(from.at.map(f64::from)), Vec3::from(from.inward.map(f64::from)));
+    let back = f64::from(from.depth - from.middle) / frame.field.cell;
+    let (mut deepest, mut gradient, mut hint) = (f64::from(from.middle), inward, u32::MAX);
+    let (mut best, mut next) = (place(at - inward * back), place(at));
+    for _ in 0..if contact.touching { CLIMB } else { 0 } {
+        if contact.deadline_hit || deadline.is_some_and(Deadline::passed) {
             break;
         }
-        first.position = (q.object_pose * surface).coords;
-        (deepest, hint) = (depth, found.triangle);
-        at = surface + gradient * (STRIDE * tree.cell);
-    }
-    if deepest > 0.0 {
-        first.depth = deepest;
-        for other in &mut contact.points {
-            other.depth = other.depth.min(deepest);
+        contact.work = contact.work.saturating_add(SEARCH_WORK);
+        let found = tree.bvh.closest_from(&relative.inverse_transform_point(&next), hint);
+        let surface = relative * found.point;
+        let (depth, slope) = frame.field.depth_gradient(&surface);
+        if !(found.found() && depth > deepest) {
+            break;
         }
+        (best, deepest, gradient, hint) = (surface, depth, slope, found.triangle);
+        next = surface + slope * (STRIDE * tree.cell);
     }
+    contact.need = contact.need.max(contact.work);
+    contact.depth = deepest.max(0.0);
+    for point in &mut contact.points {
+        point.depth = point.depth.min(contact.depth);
+    }
+    let first = &mut contact.points[0];
+    first.position = (q.object_pose * best).coords;
+    first.depth = contact.depth;
+    first.normal = normal(q, &gradient);
 }
 
 /// Lets wrench and stiffness of bodies that lie `distance` apart fade to nothing at `width`, m. Real-time safe.

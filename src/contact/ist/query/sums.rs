@@ -27,12 +27,22 @@ pub(super) struct Sums {
     /// Bounds added one by one, m^3.
     pub(super) lower: f64,
     pub(super) upper: f64,
-    /// Deepest place so far by octant about the tool's origin: depth (m) and grid coordinates.
-    pub(super) deepest: [(f32, [f32; 3]); 8],
-    /// The same places' inward gradients.
-    pub(super) inward: [[f32; 3]; 8],
+    /// By octant about the tool's origin.
+    pub(super) deepest: [Deepest; 8],
     /// Where it presses, if friction asks.
     pub(super) rub: Option<Rub>,
+}
+
+/// The deepest of the cells and nodes so far.
+#[derive(Clone, Copy)]
+pub(super) struct Deepest {
+    /// Of its deepest corner, estimated, and of its middle, which lies in the tool, m.
+    pub(super) depth: f32,
+    pub(super) middle: f32,
+    /// The corner, grid coordinates.
+    pub(super) at: [f32; 3],
+    /// Gradient of the depth.
+    pub(super) inward: [f32; 3],
 }
 
 /// Where it presses, up to date at the end.
@@ -72,8 +82,7 @@ impl Sums {
             blocks: 0,
             lower: 0.0,
             upper: 0.0,
-            deepest: [(0.0, [0.0; 3]); 8],
-            inward: [[0.0; 3]; 8],
+            deepest: [Deepest { depth: 0.0, middle: 0.0, at: [0.0; 3], inward: [0.0; 3] }; 8],
             rub: rubs.then(rub),
         }
     }

@@ -146,7 +146,7 @@ pub(crate) fn query(
     let limits = contact.volume_bounds.unwrap_or(Bounds { lower: 0.0, upper: tree.volume });
     contact.volume = Some(volume.clamp(limits.lower, limits.upper.max(limits.lower)));
     if felt {
-        respond::respond(&mut contact, q, tree, &frame, &found.sums);
+        respond::respond(&mut contact, q, tree, &frame, &found.sums, budget.deadline);
     }
     if let (false, Some(seen)) = (touching, &separation) {
         contact.volume = Some(0.0);
