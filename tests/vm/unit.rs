@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const SOCKET: &str = "/run/hapticd/control.sock";
+pub const SOCKET: &str = "/run/hapticd/control.sock";
 const PROBE: &str = "/var/lib/hapticd/probe";
 /// The guest is emulated: a program may take seconds to start.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -18,7 +18,7 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 const SIMULATED: &str = "[device]\nname = \"ideal-6dof\"\nhand = \"/etc/hapticd/hand.toml\"\nprobe = \"/var/lib/hapticd/probe\"\n";
 /// Ticks and samples of an emulated machine are late, and to measure how fast it is takes it a minute.
 pub const CONFIG: &str = "[servo]\nlate_in_a_row = 1000\nlate_in_a_second = 1000\nmax_gap_s = 10.0\nbudget_units = 1000\n\
-                          stale_ticks = 100\nstale_fault_s = 5.0\n[control]\nlease_s = 10.0\n";
+                          stale_ticks = 100\nstale_fault_s = 5.0\n[control]\nlease_s = 10.0\ngroup = \"hapticd\"\n";
 const HAND: &str = "hand = \"firm\"\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.0, 0.0]\n";
 
 /// A property of the unit as systemd has it.

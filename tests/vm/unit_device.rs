@@ -3,7 +3,8 @@
 use super::closed_loop::{Notes, ends_with_zero};
 use super::hid::{Wooden, currents, notes, wooden};
 use super::unit::{
-    CONFIG, PATIENCE, another_process, client, install, push, reach, scheduled, seat, shown, state, task,
+    CONFIG, PATIENCE, SOCKET, another_process, client, install, push, reach, scheduled, seat, shown, state,
+    task,
 };
 use super::{modprobe, owned_by_the_service, succeeds, uhid, wait_for};
 use hapticd::control::client::Client;
@@ -76,6 +77,32 @@ fn end(mut owner: Child) {
     let _ = owner.wait();
 }
 
+/// Whoever may control the scene may not write raw torque past the guard: a member of the socket's group asks the daemon and edits, and is
+/// refused the device's node; who is no member is refused the socket, too.
+fn a_member_controls_and_may_not_open(node: &str) {
+    let users = ["u member -", "u stranger -", "m member hapticd"].join("\n");
+    std::fs::write("/etc/sysusers.d/users.conf", users + "\n").expect("writes");
+    succeeds(&["systemd-sysusers"]);
+    let run = |user: &str, words: &[&str]| {
+        let who = ["--reuid", user, "--regid", user, "--init-groups"];
+        Command::new("setpriv").args(who).args(words).output().expect("util-linux")
+    };
+    let ctl =
+        |user: &str, words: &[&str]| run(user, &[&["hapticd", "ctl", "--socket", SOCKET], words].concat());
+    for words in [&["status"][..], &["material", "soft", "--stiffness", "100"]] {
+        let done = ctl("member", words);
+        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+    let refused = ctl("stranger", &["status"]);
+    assert!(!refused.status.success(), "{}", String::from_utf8_lossy(&refused.stdout));
+    for way in ["<", ">>", "<>"] {
+        let opened = run("member", &["sh", "-c", &format!("exec 3{way}{node}")]);
+        let said = String::from_utf8_lossy(&opened.stderr);
+        assert!(!opened.status.success() && said.contains("ermission denied"), "{way}: {said}");
+    }
+    println!("| systemd unit, hidraw | a member of group hapticd | asks and edits, may not open {node} |");
+}
+
 /// Within its sandbox the daemon hears of the device and opens it as the service's user; what it pushes ends however the daemon ends.
 pub fn unit_with_a_device() {
     modprobe(&["uhid"]);
@@ -115,6 +142,7 @@ pub fn unit_with_a_device() {
     assert_eq!(scheduled(&pid, "device-out"), fifo(81));
     println!("| systemd unit, hidraw | scheduling | servo FIFO 80, device-io and device-out FIFO 81 |");
     owned_by_the_service(Path::new("/dev/hidraw0"));
+    a_member_controls_and_may_not_open("/dev/hidraw0");
     println!(
         "| systemd unit, hidraw | user {uid} | open {opened} ms after udev was told to give it its group |"
     );
