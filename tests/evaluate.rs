@@ -68,14 +68,20 @@ fn shared() -> Option<PathBuf> {
     None
 }
 
-/// Runs a path through `evaluate` and through the tick on the virtual clock and compares every pose.
-fn same_bits(name: &str, points: &str, units: u32) {
-    let Some(shared) = shared() else { return };
+/// A recorded path and its two bodies, built as `hapticd evaluate` does with these options; `None` without the recordings.
+fn built(name: &str, how: &[&str]) -> Option<(PosePath, Pair)> {
+    let shared = shared()?;
     let file = shared.join("paths").join(format!("{name}.jsonl"));
     let path = PosePath::read(&file).expect("the path parses");
     let file = file.to_string_lossy().into_owned();
-    let args = Line::parse_from(["evaluate", &file, "--points", points]).args;
+    let args = Line::parse_from([&["evaluate", &file], how].concat()).args;
     let pair = Pair::build(&path, &[shared.join("models")], &args).expect("both bodies build");
+    Some((path, pair))
+}
+
+/// Runs a path through `evaluate` and through the tick on the virtual clock and compares every pose.
+fn same_bits(name: &str, points: &str, units: u32) {
+    let Some((path, pair)) = built(name, &["--points", points]) else { return };
     let answers = pair.run(&path, units, |_| {});
 
     let mut profile = (*Registry::builtin().profile("ideal-6dof").expect("shipped")).clone();

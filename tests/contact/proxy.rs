@@ -107,13 +107,13 @@ impl Hand {
     }
 }
 
-/// Pushes a ball at a body and asks after every tick where its proxy is. Returns how many ticks touched, and how many were held against
-/// the mesh itself.
-fn push(name: &str, mesh: &TriMesh, field: &Arc<Field>, pushes: u32, seed: u64) -> [u32; 2] {
+/// Pushes a ball at a body and asks after every tick where its proxy is. Returns how many ticks touched, how many were held against
+/// the mesh itself, and of how many that does not say what is inside.
+fn push(name: &str, mesh: &TriMesh, field: &Arc<Field>, pushes: u32, seed: u64) -> [u32; 3] {
     let (bvh, winding) = (Bvh::build(mesh), Winding::build(mesh));
     let mut hand = Hand::new(mesh, seed);
     let size = hand.size;
-    let (mut touched, mut exact, mut deepest) = (0, 0, f64::MIN);
+    let (mut touched, mut exact, mut unclear, mut deepest) = (0, 0, 0, f64::MIN);
     let smooth = Friction::NONE;
     let rubber = Friction { statics: 0.6, dynamic: 0.4, stribeck: 0.0, viscous: 0.0 };
     for (radius, friction) in [(0.0, smooth), (0.0, rubber), (0.01 * size, smooth), (0.01 * size, rubber)] {
@@ -130,8 +130,13 @@ fn push(name: &str, mesh: &TriMesh, field: &Arc<Field>, pushes: u32, seed: u64) 
             };
             assert!(depth + radius <= 1e-12, "{name} {k}: {} of {radius} inside its field", depth + radius);
             // The mesh itself knows better than its field, at a price; where it has holes it does not say what is inside.
-            let around = if contact.touching && k % 16 == 0 { winding.number(&at) } else { f64::NAN };
-            if (around - around.round()).abs() < 0.05 {
+            if !(contact.touching && k % 16 == 0) {
+                continue;
+            }
+            let around = winding.number(&at);
+            if (around - around.round()).abs() >= 0.05 {
+                unclear += 1;
+            } else {
                 let distance = bvh.closest(&at).distance;
                 let inside = around > 0.5;
                 let true_depth = if inside { distance } else { -distance } + radius;
@@ -148,7 +153,7 @@ fn push(name: &str, mesh: &TriMesh, field: &Arc<Field>, pushes: u32, seed: u64) 
     println!(
         "{name}: {touched} of {pushes} touched, {exact} against the mesh, deepest {deepest:.3} of the stated error"
     );
-    [touched, exact]
+    [touched, exact, unclear]
 }
 
 /// A plate with a slotted hole: sharp edges, concave corners and a passage.
@@ -158,8 +163,8 @@ pub fn keyed() -> TriMesh {
 
 #[test]
 fn never_inside_whatever_the_push() {
-    let mut sum = [0; 2];
-    let mut add = |[touched, exact]: [u32; 2]| sum = [sum[0] + touched, sum[1] + exact];
+    let mut sum = [0; 3];
+    let mut add = |pushed: [u32; 3]| (0..3).for_each(|i| sum[i] += pushed[i]);
     for (name, mesh) in [("torus", shapes::torus(0.03, 0.012, 48, 24)), ("hole", keyed())] {
         add(push(name, &mesh, &built(&mesh, 64), 40_000, 1));
     }
@@ -167,7 +172,8 @@ fn never_inside_whatever_the_push() {
         let Some(mesh) = meshes::shared(name) else { continue };
         add(push(name, &mesh, &built(&mesh, 96), 20_000, 2));
     }
-    assert!(sum[0] > 20_000 && sum[1] > 1000, "{sum:?}");
+    // They are closed.
+    assert!(sum[0] > 20_000 && sum[1] > 1000 && sum[2] == 0, "{sum:?}");
 }
 
 /// Every model that can be imported, closed or not, whose field does not take long; the others in
@@ -180,7 +186,7 @@ fn never_inside_of_any_model_whatever_the_push() {
             println!("left out: {name}, {} triangles", mesh.triangles.len());
             continue;
         }
-        let [touched, exact] = push(&name, &mesh, &built(&mesh, 48), 4000, 2);
+        let [touched, exact, _] = push(&name, &mesh, &built(&mesh, 48), 4000, 2);
         assert!(touched > 0, "{name}");
         (models, held) = (models + 1, held + exact);
     }
@@ -192,12 +198,15 @@ fn never_inside_of_any_model_whatever_the_push() {
 #[test]
 #[ignore = "takes minutes"]
 fn never_inside_in_a_million_pushes() {
+    const THICK: [&str; 6] =
+        ["torus", "hole", "armadillo.ply", "bunny_filled.ply", "rocker_arm.ply", "screwdriver.ply"];
     let mut all =
         vec![("torus".to_owned(), shapes::torus(0.03, 0.012, 48, 24)), ("hole".to_owned(), keyed())];
     all.extend(meshes::all());
     for (name, mesh) in &all {
-        let [touched, _] = push(name, mesh, &built(mesh, 128), 1_000_000, 3);
-        assert!(touched > 0, "{name}");
+        let [touched, ..] = push(name, mesh, &built(mesh, 128), 1_000_000, 3);
+        let least = if THICK.contains(&name.as_str()) { 100_000 } else { 0 };
+        assert!(touched > least, "{name}: {touched}");
     }
 }
 

@@ -1,9 +1,8 @@
 //! Sphere trees on recorded paths: the exact volume and distance of the file lie within the bounds at every budget, and more
 //! budget never widens them.
 
-use super::{Line, shared};
-use clap::Parser;
-use hapticd::cli::evaluate::{Pair, PosePath};
+use super::built;
+use hapticd::cli::evaluate::Pair;
 use hapticd::contact::Bounds;
 use hapticd::geometry::Pose;
 use rayon::prelude::*;
@@ -40,13 +39,8 @@ fn wrong(pair: &Pair, pose: &Pose, volume: f64, distance: f64) -> Vec<String> {
 }
 
 fn hold(name: &str, every: usize) {
-    let Some(shared) = shared() else { return };
-    let file = shared.join("paths").join(format!("{name}.jsonl"));
-    let path = PosePath::read(&file).expect("the path parses");
-    let file = file.to_string_lossy().into_owned();
     for spheres in ["3000", "20000"] {
-        let args = Line::parse_from(["evaluate", &file, "--method", "ist", "--spheres", spheres]).args;
-        let pair = Pair::build(&path, &[shared.join("models")], &args).expect("both bodies build");
+        let Some((path, pair)) = built(name, &["--method", "ist", "--spheres", spheres]) else { return };
         let poses: Vec<_> = path.poses.iter().enumerate().step_by(every).collect();
         let bad: Vec<String> = poses
             .par_iter()

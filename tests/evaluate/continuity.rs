@@ -1,9 +1,7 @@
 //! Under a budget forces are as continuous in the pose as without one: recorded paths, subdivided to a micrometre and 1e-5 rad,
 //! with an empty memory at each pose.
 
-use super::{Line, shared};
-use clap::Parser;
-use hapticd::cli::evaluate::{Pair, PosePath};
+use super::built;
 use hapticd::geometry::{Pose, Vec3, Wrench};
 
 /// Work units: about what 50, 100 and 200 µs buy.
@@ -28,12 +26,7 @@ fn jumps(wrenches: &[Wrench]) -> (f64, f64) {
 }
 
 fn continuous(name: &str, spheres: &str, places: &[usize]) {
-    let Some(shared) = shared() else { return };
-    let file = shared.join("paths").join(format!("{name}.jsonl"));
-    let path = PosePath::read(&file).expect("the path parses");
-    let file = file.to_string_lossy().into_owned();
-    let args = Line::parse_from(["evaluate", &file, "--method", "ist", "--spheres", spheres]).args;
-    let pair = Pair::build(&path, &[shared.join("models")], &args).expect("both bodies build");
+    let Some((path, pair)) = built(name, &["--method", "ist", "--spheres", spheres]) else { return };
     let sparse = path.poses.iter().step_by(path.poses.len() / 40).map(|(pose, _)| pair.at(pose, 0).wrench);
     let peak = sparse.fold((0.0f64, 0.0f64), |m, w| (m.0.max(w.force.norm()), m.1.max(w.torque.norm())));
     assert!(peak.0 > 0.0 && peak.1 > 0.0);

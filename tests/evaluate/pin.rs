@@ -1,9 +1,7 @@
 //! The poster's experiment (Sagardia 2013): a keyed pin goes into its hole, then is turned about its axis. Until the keys meet
 //! nothing holds it back from turning; from then on the more, the farther it is turned.
 
-use super::{Line, shared};
-use clap::Parser;
-use hapticd::cli::evaluate::{Pair, PosePath};
+use super::built;
 use hapticd::geometry::Vec3;
 
 /// The first pose of the path that is meant to turn.
@@ -11,14 +9,10 @@ const TURNED: usize = 1500;
 
 #[test]
 fn a_keyed_pin_is_free_about_its_axis_until_it_is_turned() {
-    let Some(shared) = shared() else { return };
-    let file = shared.join("paths/pin_hole_keyed.jsonl");
-    let path = PosePath::read(&file).expect("the path parses");
-    let file = file.to_string_lossy().into_owned();
     // 281 x 161 x 161 cells about the hole of 280 mm, without the padding.
     let voxel = (0.28f64 / 280.0).to_string();
-    let args = Line::parse_from(["evaluate", &file, "--points", "8691", "--voxel", &voxel]).args;
-    let pair = Pair::build(&path, &[shared.join("models")], &args).expect("both bodies build");
+    let how = ["--points", "8691", "--voxel", &voxel];
+    let Some((path, pair)) = built("pin_hole_keyed", &how) else { return };
     assert_eq!(pair.elements, 8691);
     let answers = pair.run(&path, 0, |_| {});
     let torques: Vec<(f64, f64)> = path

@@ -1,17 +1,10 @@
 //! Bodies with a tenth of a millimetre of play in each other, where it is hard to say whether they touch.
 
-use super::{Line, shared};
-use clap::Parser;
-use hapticd::cli::evaluate::{Pair, PosePath};
+use super::built;
 
 /// How often in a hundred of every n-th pose a touch is missed or made up.
 fn wrong(name: &str, spheres: &str, every: usize) -> Option<f64> {
-    let shared = shared()?;
-    let file = shared.join("paths").join(format!("{name}.jsonl"));
-    let path = PosePath::read(&file).expect("the path parses");
-    let file = file.to_string_lossy().into_owned();
-    let args = Line::parse_from(["evaluate", &file, "--method", "ist", "--spheres", spheres]).args;
-    let pair = Pair::build(&path, &[shared.join("models")], &args).expect("both bodies build");
+    let (path, pair) = built(name, &["--method", "ist", "--spheres", spheres])?;
     let (mut asked, mut wrong, mut touching) = (0, 0, 0);
     for (pose, truth) in path.poses.iter().step_by(every) {
         let Some(touches) = truth.touching() else { continue };

@@ -77,6 +77,13 @@ fn pressed(mesh: &TriMesh, turn: Vec3, h: f64) -> Pose {
     turned(0.002, 0.001, 0.02 - low - h, turn)
 }
 
+fn cell_of(tool: &ToolShape) -> f64 {
+    match tool {
+        ToolShape::Spheres(tree) => tree.cell,
+        _ => unreachable!("a tree"),
+    }
+}
+
 fn block() -> ObjectShape {
     solid(&shapes::cuboid(Vec3::new(0.06, 0.06, 0.04)), 0.001)
 }
@@ -112,10 +119,7 @@ fn the_depth_is_that_of_the_lowest_corner() {
     let mesh = shapes::cuboid(Vec3::new(0.02, 0.016, 0.01));
     for spheres in [300, 4000] {
         let shape = tool(&mesh, spheres);
-        let cell = match &shape {
-            ToolShape::Spheres(tree) => tree.cell,
-            _ => unreachable!("a tree"),
-        };
+        let cell = cell_of(&shape);
         let mut worst = [0.0f64; 3];
         for (i, turn) in [Vec3::zeros(), Vec3::x() * 0.7, Vec3::new(0.6, 0.5, 0.1)].into_iter().enumerate() {
             for h in [2e-4, 7e-4, 2e-3, 6e-3] {
@@ -152,10 +156,7 @@ fn a_depth_inside_the_tool_is_not_lost_to_its_surface() {
     let object = solid(&shapes::icosphere(r, 4), 2.5e-4);
     let mesh = shapes::cuboid(Vec3::repeat(side));
     let shape = tool(&mesh, 4000);
-    let cell = match &shape {
-        ToolShape::Spheres(tree) => tree.cell,
-        _ => unreachable!("a tree"),
-    };
+    let cell = cell_of(&shape);
     let mut worst = 0.0f64;
     for i in 1..60 {
         let h = 2.5e-4 * f64::from(i);

@@ -275,52 +275,23 @@ fn of_spheres(rest: &Rest) -> Pressed {
     Pressed { tool, thing, hand: rest.hand, name: rest.name }
 }
 
+/// A cube of 3 cm, held against something small as stiffly as in the grab.
+const fn small(name: &'static str, lies: Lies, depth: fn(&Point) -> f64) -> Rest {
+    Rest { name, edge: 0.03, lies, depth, stiffness: 40_000.0, hand: "'normal'" }
+}
+
 /// Corners and edges on bodies that are small.
 const SMALL: [Rest; 5] = [
-    Rest {
-        name: "a corner on a ball of 5 mm",
-        edge: 0.03,
-        lies: Lies::OnCorners,
-        depth: |p| 0.005 - (p + Vec3::y() * 0.028).coords.norm(),
-        stiffness: 40_000.0,
-        hand: "'normal'",
-    },
-    Rest {
-        name: "a corner on a ball of 10 mm",
-        edge: 0.03,
-        lies: Lies::OnCorners,
-        depth: |p| 0.01 - (p + Vec3::y() * 0.033).coords.norm(),
-        stiffness: 40_000.0,
-        hand: "'normal'",
-    },
-    Rest {
-        name: "an edge on a ball of 5 mm",
-        edge: 0.03,
-        lies: Lies::OnEdges,
-        depth: |p| 0.005 - (p + Vec3::y() * 0.0232).coords.norm(),
-        stiffness: 40_000.0,
-        hand: "'normal'",
-    },
-    Rest {
-        name: "a corner on a cube of 8 mm",
-        edge: 0.03,
-        lies: Lies::OnCorners,
-        depth: |p| -(p.x.abs().max(p.z.abs()).max((p.y + 0.027).abs()) - 0.004),
-        stiffness: 40_000.0,
-        hand: "'normal'",
-    },
-    Rest {
-        name: "an edge across one of a cube of 8 mm",
-        edge: 0.03,
-        lies: Lies::OnEdges,
-        depth: |p| {
-            let [a, b] =
-                [p.y + 0.0239 + p.z, p.y + 0.0239 - p.z].map(|w| w * std::f64::consts::FRAC_1_SQRT_2);
-            -(p.x.abs().max(a.abs()).max(b.abs()) - 0.004)
-        },
-        stiffness: 40_000.0,
-        hand: "'normal'",
-    },
+    small("a corner on a ball of 5 mm", Lies::OnCorners, |p| 0.005 - (p + Vec3::y() * 0.028).coords.norm()),
+    small("a corner on a ball of 10 mm", Lies::OnCorners, |p| 0.01 - (p + Vec3::y() * 0.033).coords.norm()),
+    small("an edge on a ball of 5 mm", Lies::OnEdges, |p| 0.005 - (p + Vec3::y() * 0.0232).coords.norm()),
+    small("a corner on a cube of 8 mm", Lies::OnCorners, |p| {
+        -(p.x.abs().max(p.z.abs()).max((p.y + 0.027).abs()) - 0.004)
+    }),
+    small("an edge across one of a cube of 8 mm", Lies::OnEdges, |p| {
+        let [a, b] = [p.y + 0.0239 + p.z, p.y + 0.0239 - p.z].map(|w| w * std::f64::consts::FRAC_1_SQRT_2);
+        -(p.x.abs().max(a.abs()).max(b.abs()) - 0.004)
+    }),
 ];
 
 /// Few points carry what presses there, and the tool would roll off: friction holds it, or the hand.

@@ -63,22 +63,22 @@ pub(super) const SHARE: u32 = 4;
 const LAST: f64 = 0.25;
 const AT_ONCE: u32 = 96;
 /// What a search for the closest point of a surface counts: the time of so many nodes or cells, about.
-pub(super) const SEARCH_WORK: u32 = 16;
+const SEARCH_WORK: u32 = 16;
 
 /// What is left of the budget.
-struct Purse<'a> {
-    work: u32,
-    units: u32,
-    deadline: Option<&'a dyn Deadline>,
+pub(super) struct Purse<'a> {
+    pub(super) work: u32,
+    pub(super) units: u32,
+    pub(super) deadline: Option<&'a dyn Deadline>,
     /// The time was over before the end.
-    late: bool,
+    pub(super) late: bool,
     /// Something was not looked at.
-    short: bool,
+    pub(super) short: bool,
 }
 
 impl Purse<'_> {
     /// False when so many searches go beyond units or time; notes that something was left out.
-    fn pay(&mut self, searches: u32) -> bool {
+    pub(super) fn pay(&mut self, searches: u32) -> bool {
         let cost = searches * SEARCH_WORK;
         self.late |= self.deadline.is_some_and(Deadline::passed);
         if self.late || self.work.saturating_add(cost) > self.units {

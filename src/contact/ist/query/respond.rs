@@ -1,13 +1,13 @@
 //! Wrench, stiffness and contact points from the sums of a query.
 
-use super::distance::SEARCH_WORK;
+use super::distance::Purse;
 use super::frame::Frame;
 use super::model::SphereTree;
 use super::sums::{DAMPING, Deepest, FORCE, STIFFNESS, Sums, TORQUE};
 use crate::contact::stiffness::{positive_part, rotated, symmetric};
 use crate::contact::vps::per_area;
 use crate::contact::{Contact, ContactPoint, Deadline, MAX_POINTS, Query};
-use crate::geometry::{Vec3, Wrench};
+use crate::geometry::{Point, Vec3, Wrench};
 use nalgebra::Vector6;
 
 /// Fills in everything about a contact that pushes. The force never pulls: damping is limited to the spring's size.
@@ -46,12 +46,11 @@ pub(super) fn respond(
     order.sort_unstable_by(|&a, &b| sums.deepest[b].depth.total_cmp(&sums.deepest[a].depth));
     let found = sums.deepest.iter().filter(|d| d.depth > 0.0).count().min(MAX_POINTS);
     for (slot, &octant) in contact.points.iter_mut().zip(&order).take(found) {
-        let Deepest { depth, at, inward, .. } = sums.deepest[octant];
-        let place = frame.field.origin + Vec3::from(at.map(f64::from)) * frame.field.cell;
+        let deepest = &sums.deepest[octant];
         *slot = ContactPoint {
-            position: (q.object_pose * place).coords,
-            normal: normal(q, &Vec3::from(inward.map(f64::from))),
-            depth: f64::from(depth),
+            position: (q.object_pose * corner(frame, deepest)).coords,
+            normal: normal(q, &gradient(deepest)),
+            depth: f64::from(deepest.depth),
             area: area / found as f64,
             id: octant as u32,
         };
@@ -60,6 +59,15 @@ pub(super) fn respond(
     if found > 0 {
         deepen(contact, q, tree, frame, &sums.deepest[order[0]], deadline);
     }
+}
+
+/// Where it is, the object's frame.
+fn corner(frame: &Frame<'_>, deepest: &Deepest) -> Point {
+    frame.field.origin + Vec3::from(deepest.at.map(f64::from)) * frame.field.cell
+}
+
+fn gradient(deepest: &Deepest) -> Vec3 {
+    Vec3::from(deepest.inward.map(f64::from))
 }
 
 /// Out of the object, scene axes.
@@ -82,25 +90,26 @@ fn deepen(
     deadline: Option<&dyn Deadline>,
 ) {
     let relative = q.object_pose.inv_mul(q.tool_pose);
-    let place = |at: Vec3| frame.field.origin + at * frame.field.cell;
-    let (at, inward) = (Vec3::from(from.at.map(f64::from)), Vec3::from(from.inward.map(f64::from)));
-    let back = f64::from(from.depth - from.middle) / frame.field.cell;
-    let (mut deepest, mut gradient, mut hint) = (f64::from(from.middle), inward, u32::MAX);
-    let (mut best, mut next) = (place(at - inward * back), place(at));
-    for _ in 0..if contact.touching { CLIMB } else { 0 } {
-        if contact.deadline_hit || deadline.is_some_and(Deadline::passed) {
+    let (mut deepest, mut inward, mut hint) = (f64::from(from.middle), gradient(from), u32::MAX);
+    let mut next = corner(frame, from);
+    let mut best = next - inward * f64::from(from.depth - from.middle);
+    let searches = if contact.touching { CLIMB } else { 0 };
+    let (work, late) = (contact.work, contact.deadline_hit);
+    let mut purse = Purse { work, units: u32::MAX, deadline, late, short: false };
+    for _ in 0..searches {
+        if !purse.pay(1) {
             break;
         }
-        contact.work = contact.work.saturating_add(SEARCH_WORK);
         let found = tree.bvh.closest_from(&relative.inverse_transform_point(&next), hint);
         let surface = relative * found.point;
         let (depth, slope) = frame.field.depth_gradient(&surface);
         if !(found.found() && depth > deepest) {
             break;
         }
-        (best, deepest, gradient, hint) = (surface, depth, slope, found.triangle);
+        (best, deepest, inward, hint) = (surface, depth, slope, found.triangle);
         next = surface + slope * (STRIDE * tree.cell);
     }
+    contact.work = purse.work;
     contact.need = contact.need.max(contact.work);
     contact.depth = deepest.max(0.0);
     for point in &mut contact.points {
@@ -109,7 +118,7 @@ fn deepen(
     let first = &mut contact.points[0];
     first.position = (q.object_pose * best).coords;
     first.depth = contact.depth;
-    first.normal = normal(q, &gradient);
+    first.normal = normal(q, &inward);
 }
 
 /// Lets wrench and stiffness of bodies that lie `distance` apart fade to nothing at `width`, m. Real-time safe.
