@@ -208,11 +208,7 @@ mod tests {
     use crate::device::driver;
     use crate::device::emulated::bus::{Bus, Gadget, Plugged};
     use crate::device::emulated::{falcon, hid_haptic};
-    use crate::device::io::front::Front;
-    use crate::device::io::port::Port;
-    use crate::device::io::runner::Runner;
-    use crate::device::io::shared::Shared;
-    use crate::device::io::thread::IoThread;
+    use crate::device::io::{self, port::Port};
     use crate::device::profile::Profile;
     use crate::device::simulated::HandScript;
     use crate::device::wire::hid_haptic::Layout;
@@ -236,10 +232,9 @@ mod tests {
         timeout: f64,
         in_pose: bool,
     ) -> (bool, Vec<serde_json::Value>) {
-        let shared = Arc::new(Shared::default());
-        let runner = Runner::new(Box::new(plugged.clone()), port, shared.clone());
-        let thread = IoThread::start(runner, shared.clone(), Scheduling::default()).expect("a thread");
-        let mut front = Front::new(profile(name), shared, Some(thread));
+        let connector = Box::new(plugged.clone());
+        let front = io::start(profile(name), connector, port, Scheduling::default());
+        let mut front = front.expect("a thread");
         let args = Args { config: None, device: None, timeout, in_pose, watch: Some(0.3), json: true };
         let mut lines = Vec::new();
         let mut say = |line: String| {

@@ -6,12 +6,11 @@ use super::{CALLS, push};
 use hapticd::device::driver;
 use hapticd::device::emulated::bus::{Bus, DAMAGES, Gadget, Plugged};
 use hapticd::device::emulated::{self, Stepped};
-use hapticd::device::io::front::Front;
 use hapticd::device::io::port::{Arrived, Latest, Pace, Port, Start};
-use hapticd::device::io::runner::Runner;
 use hapticd::device::io::scheduling::Scheduling;
 use hapticd::device::io::shared::Shared;
-use hapticd::device::io::thread::{IoThread, now_ns};
+use hapticd::device::io::thread::now_ns;
+use hapticd::device::io::{self, front::Front};
 use hapticd::device::profile::Profile;
 use hapticd::device::registry::Registry;
 use hapticd::device::simulated::HandScript;
@@ -680,10 +679,7 @@ fn threaded_as<G: Gadget + 'static>(
     plugged: &Plugged<G>,
     port: Box<dyn Port>,
 ) -> Front {
-    let shared = Arc::new(Shared::default());
-    let runner = Runner::new(Box::new(plugged.clone()), port, shared.clone());
-    let thread = IoThread::start(runner, shared.clone(), Scheduling::default()).expect("a thread");
-    Front::new(profile, shared, Some(thread))
+    io::start(profile, Box::new(plugged.clone()), port, Scheduling::default()).expect("a thread")
 }
 
 /// Waits for something that another thread does, however busy the machine is.

@@ -8,11 +8,9 @@ use crate::world::{MS, cube_tool, floor, object, scene, sphere_tool, streamed, u
 use hapticd::contact::Friction;
 use hapticd::device::emulated::bus::{Bus, Plugged};
 use hapticd::device::emulated::falcon::{Falcon, Setup};
-use hapticd::device::io::front::Front;
-use hapticd::device::io::runner::Runner;
+use hapticd::device::io;
 use hapticd::device::io::scheduling::Scheduling;
-use hapticd::device::io::shared::Shared;
-use hapticd::device::io::thread::{IoThread, now_ns};
+use hapticd::device::io::thread::now_ns;
 use hapticd::device::registry::{OpenOptions, Registry};
 use hapticd::device::simulated::HandScript;
 use hapticd::device::{Device, ReadFault, driver};
@@ -69,11 +67,9 @@ pub fn attached() -> Driven {
     let profile = Registry::builtin().profile("novint-falcon").expect("shipped");
     let gadget = Falcon::new(&profile, &hand(), Setup::default()).expect("in reach");
     let plugged = Plugged::real(Bus::new(gadget, 0.0, 0, false), now_ns());
-    let shared = Arc::new(Shared::default());
     let port = Box::new(driver::falcon::Falcon::new(None));
-    let runner = Runner::new(Box::new(plugged.clone()), port, shared.clone());
-    let thread = IoThread::start(runner, shared.clone(), Scheduling::default()).expect("a thread");
-    Driven { device: Box::new(Front::new(profile, shared, Some(thread))), plugged: Some(plugged) }
+    let front = io::start(profile, Box::new(plugged.clone()), port, Scheduling::default());
+    Driven { device: Box::new(front.expect("a thread")), plugged: Some(plugged) }
 }
 
 /// What befalls a device on a bus.

@@ -5,13 +5,12 @@ pub mod hidraw;
 pub mod usb;
 
 use super::driver;
-use super::io::front::Front;
+use super::io;
 use super::io::link::{Connector, OpenFault};
 use super::io::port::Port;
-use super::io::runner::{NOT_BACK, NOT_PLUGGED_IN, Runner};
+use super::io::runner::{NOT_BACK, NOT_PLUGGED_IN};
 use super::io::scheduling::Scheduling;
-use super::io::shared::Shared;
-use super::io::thread::{IoThread, now_ns};
+use super::io::thread::now_ns;
 use super::known::{self, printable};
 use super::openhaptics;
 use super::profile::Profile;
@@ -131,11 +130,9 @@ pub fn open(profile: Arc<Profile>, options: &Attached) -> Result<Box<dyn Device>
             Box::new(hidraw::HidConnector::new(hidraw::SPACE_MOUSE, options.serial.clone())),
         ),
     };
-    let shared = Arc::new(Shared::default());
-    let runner = Runner::new(connector, port, shared.clone());
-    let thread = IoThread::start(runner, shared.clone(), options.scheduling)
+    let front = io::start(profile.clone(), connector, port, options.scheduling)
         .map_err(|e| fail(format!("no thread for its I/O: {e}")))?;
-    Ok(Box::new(Front::new(profile.clone(), shared, Some(thread))))
+    Ok(Box::new(front))
 }
 
 /// A code beyond what the packets carry would be scaled down on its way, and nobody told: the servo, and the energy account, would count with a force that

@@ -24,5 +24,25 @@ pub mod seldom;
 pub mod shared;
 pub mod thread;
 
+use super::profile::Profile;
+use std::io;
+use std::sync::Arc;
+
+/// A device behind an I/O thread of its own, which begins at once: the servo's end of it. Not real-time safe.
+///
+/// # Errors
+/// When no thread can be started.
+pub fn start(
+    profile: Arc<Profile>,
+    connector: Box<dyn link::Connector>,
+    port: Box<dyn port::Port>,
+    scheduling: scheduling::Scheduling,
+) -> io::Result<front::Front> {
+    let shared = Arc::new(shared::Shared::default());
+    let runner = runner::Runner::new(connector, port, shared.clone());
+    let thread = thread::IoThread::start(runner, shared.clone(), scheduling)?;
+    Ok(front::Front::new(profile, shared, Some(thread)))
+}
+
 #[cfg(test)]
 mod tests;
