@@ -361,10 +361,11 @@ fn depth_bounds(sums: &Sums, covering: f64, error: f64) -> Bounds {
     Bounds { lower: (inside - error).max(outside), upper: any + error + covering }
 }
 
-/// Force and torque of what a few points lack.
-fn wrench_of(lack: &Lack) -> Wrench {
-    let [fx, fy, fz, tx, ty, tz, _] = *lack;
-    Wrench { force: Vec3::new(fx, fy, fz), torque: Vec3::new(tx, ty, tz) }
+/// What a few points lack: force and torque, the parts' sizes, and the gradients.
+fn parts_of(lack: &Lack) -> (Wrench, f64, Vec3) {
+    let [fx, fy, fz, tx, ty, tz, size, gx, gy, gz] = *lack;
+    let wrench = Wrench { force: Vec3::new(fx, fy, fz), torque: Vec3::new(tx, ty, tz) };
+    (wrench, size, Vec3::new(gx, gy, gz))
 }
 
 /// Wrench and stiffness in the scene from the sums in the tool's frame; how much the push is along the depth gradient.
@@ -385,12 +386,15 @@ fn respond(
     let sampling = Sampling { points: total(SOFT_AREA) / cell, depth: contact.depth / cell.sqrt() };
     let (lack, count) = sums.lack();
     let few = few(count) * factor;
-    let along = wrench(ALONG) + wrench_of(&lack).scaled(few);
+    let (lack, size_lack, gradients_lack) = parts_of(&lack);
+    let along = wrench(ALONG) + lack.scaled(few);
     let (settled, along) = match shell.law {
         ForceLaw::Pressure(Normals::Field) => (along, 1.0),
         _ => {
-            let spread = spread(&triple(GRADIENTS), total(GRADIENTS + 3));
-            settled(&wrench(0), &along, total(ALONG + 6) + few * lack[6], spread, &sampling)
+            // Without what they lack the gradients would leap, and with them which of the two sums pushes.
+            let gradients = triple(GRADIENTS) + few * gradients_lack;
+            let spread = spread(&gradients, total(GRADIENTS + 3));
+            settled(&wrench(0), &along, total(ALONG + 6) + few * size_lack, spread, &sampling)
         }
     };
     contact.wrench = Wrench { force: rotation * settled.force, torque: rotation * settled.torque };

@@ -29,8 +29,10 @@ pub(super) const STIFFNESS: usize = 10;
 pub(super) const ALONG: usize = 31;
 pub(super) const SOFT_AREA: usize = 38;
 pub(super) const GRADIENTS: usize = 39;
-/// Force (3), torque (3) and size (1) of what the parts along the gradient lack where a few points are all there is.
-pub(super) type Lack = [f64; 7];
+/// Force (3), torque (3) and size (1) of what the parts along the gradient lack where a few points are all there is, and what the sum of
+/// the gradients does (3).
+pub(super) type Lack = [f64; LACKS];
+const LACKS: usize = 10;
 
 /// Everything that a block needs, in the tool's frame.
 #[derive(Clone, Copy)]
@@ -126,7 +128,7 @@ impl Force {
             waiting: 0,
             count: 0,
             first: First::NONE,
-            lack: [0.0; 7],
+            lack: [0.0; LACKS],
         }
     }
 }
@@ -181,7 +183,7 @@ impl Sums {
 
     /// What the parts along the gradient lack, likewise, and how many points press, counted until they are many.
     pub(super) fn lack(&self) -> (Lack, usize) {
-        self.force.as_ref().map_or(([0.0; 7], 0), |f| (f.lack, f.count))
+        self.force.as_ref().map_or(([0.0; LACKS], 0), |f| (f.lack, f.count))
     }
 
     /// The sums as they are, for [`Sums::set`].
@@ -199,7 +201,7 @@ impl Sums {
     pub(super) fn set(&mut self, totals: Option<Totals>) {
         if let Some(force) = &mut self.force {
             let patches = force.patches.map(|_| Gather::NONE);
-            let none = Totals { total: [[0.0; LANES]; SUMS], patches, lack: [0.0; 7], count: 0, kept: 0 };
+            let none = Totals { total: [[0.0; LANES]; SUMS], patches, lack: [0.0; LACKS], count: 0, kept: 0 };
             let to = totals.unwrap_or(none);
             (force.total, force.patches, force.lack, force.count) = (to.total, to.patches, to.lack, to.count);
             force.first.cut(to.kept);
@@ -272,7 +274,7 @@ pub(super) fn finish_sorted(level: SimdLevel, job: &Job<'_>, from: &Sorted, sums
 fn rest<S: Simd, P: Source>(s: S, job: &Job<'_>, from: &P, sums: &mut Sums) {
     if let Some(force) = &mut sums.force {
         sum(s, job, from, force, &sums.enough, &sums.deepest);
-        force.lack = [0.0; 7];
+        force.lack = [0.0; LACKS];
         if force.count <= sums.enough.few && sums::along_matters(force, &sums.enough, &sums.deepest) {
             force.lack = force.first.lack(s, job);
         }

@@ -10,7 +10,7 @@ use super::ball::Place;
 use super::kernel::{ALONG, AREA, GRADIENTS, SOFT_AREA, Sums, finish_sorted, visit_sorted};
 use super::near::{each_pushing, near};
 use super::sparse::{Enough, Sampling, few, settled, spread};
-use super::{cell, contact_point, job, wrench_of};
+use super::{cell, contact_point, job, parts_of};
 use crate::contact::vps::sorted::Sorted;
 use crate::contact::vps::{ForceLaw, Normals, PointShell};
 use crate::contact::{ContactPoint, Query, ToolShape};
@@ -146,7 +146,8 @@ impl Segments {
         let (mut normals, mut along, mut lack) = (Wrench::ZERO, Wrench::ZERO, Wrench::ZERO);
         // Sizes of the parts, and what they lack; m^2; m.
         let (mut size, mut size_lack, mut soft, mut depth) = (0.0, 0.0, 0.0, 0.0f64);
-        let (mut gradients, mut presses) = (Vec3::zeros(), 0.0);
+        // The gradients' sum, what it lacks, and what it is of.
+        let (mut gradients, mut gradients_lack, mut presses) = (Vec3::zeros(), Vec3::zeros(), 0.0);
         let mut points = 0;
         let mut sums = Sums::new(Enough::NEVER);
         let mut fresh = true;
@@ -174,14 +175,16 @@ impl Segments {
             let triple = |i: usize| Vec3::new(total(i), total(i + 1), total(i + 2));
             let wrench = |i: usize| Wrench { force: triple(i), torque: triple(i + 3) };
             let (missing, count) = sums.lack();
-            (kept.normals, kept.along, kept.lack) = (wrench(0), wrench(ALONG), wrench_of(&missing));
+            let (missing, missing_size, missing_gradients) = parts_of(&missing);
+            (kept.normals, kept.along, kept.lack) = (wrench(0), wrench(ALONG), missing);
             normals += kept.normals;
             along += kept.along;
             lack += kept.lack;
             size += total(ALONG + 6);
             gradients += triple(GRADIENTS);
             presses += total(GRADIENTS + 3);
-            size_lack += missing[6];
+            size_lack += missing_size;
+            gradients_lack += missing_gradients;
             points += count;
             soft += total(SOFT_AREA);
             answer.pressed = total(AREA);
@@ -193,7 +196,8 @@ impl Segments {
             ForceLaw::Pressure(Normals::Field) => 1.0,
             _ => {
                 let size = size + few * size_lack;
-                settled(&normals, &(along + lack.scaled(few)), size, spread(&gradients, presses), &sampling).1
+                let spread = spread(&(gradients + few * gradients_lack), presses);
+                settled(&normals, &(along + lack.scaled(few)), size, spread, &sampling).1
             }
         };
         let turn = &q.tool_pose.rotation;

@@ -3,11 +3,12 @@
 //! That of the interpolation leaps where a point passes from cell to cell: by a cell over the object's radius, and by up to one beside
 //! its edges. Among many points this evens out. A tip, a corner, or a coarse shell would feel it at each border: for them the gradient
 //! is what depths about the point differ by, which changes continuously. The difference is summed apart, so that it
-//! can fade as the points become many ([`super::super::sparse::few`]); only then does a point cost four look-ups more.
+//! can fade as the points become many ([`super::super::sparse::few`]); only then does a point cost four look-ups more. The sum of the
+//! gradients needs it too: a row of points that lies along the grid passes from cell to cell as one.
 
 use super::super::source::Source;
 use super::sums::along;
-use super::{Force, Job, Lack};
+use super::{Force, Job, LACKS, Lack};
 use crate::contact::vps::query::sparse::MANY;
 use crate::geometry::field::block::Cells;
 use crate::geometry::simd::{LANES, Simd};
@@ -55,7 +56,7 @@ impl First {
     /// What the parts along the gradient lack.
     #[inline(always)]
     pub(super) fn lack<S: Simd>(&self, s: S, job: &Job<'_>) -> Lack {
-        let mut lanes = [[0.0; LANES]; 7];
+        let mut lanes = [[0.0; LANES]; LACKS];
         for (i, sixteen) in self.points.iter().enumerate().take(self.len.div_ceil(LANES)) {
             add(s, job, sixteen, self.len - i * LANES, &mut lanes);
         }
@@ -93,7 +94,7 @@ impl Force {
 }
 
 #[inline(always)]
-fn add<S: Simd>(s: S, job: &Job<'_>, points: &Sixteen, len: usize, lanes: &mut [[f64; LANES]; 7]) {
+fn add<S: Simd>(s: S, job: &Job<'_>, points: &Sixteen, len: usize, lanes: &mut [[f64; LANES]; LACKS]) {
     let three = |v: &[[f32; LANES]; 3]| [s.load(&v[0]), s.load(&v[1]), s.load(&v[2])];
     let mut there = points.force;
     // What lies behind the last one was cut off.
@@ -111,9 +112,13 @@ fn add<S: Simd>(s: S, job: &Job<'_>, points: &Sixteen, len: usize, lanes: &mut [
         }
     }
     // The signs are orthogonal, and four halves squared are one.
-    let smooth = along(s, r, n, force, job.place.gradient(s, slope));
-    let plain = along(s, r, n, force, three(&points.gradient));
+    let (gradient, interpolated) = (job.place.gradient(s, slope), three(&points.gradient));
+    let smooth = along(s, r, n, force, gradient);
+    let plain = along(s, r, n, force, interpolated);
     for i in 0..7 {
         s.accumulate(s.sub(smooth[i], plain[i]), &mut lanes[i]);
+    }
+    for i in 0..3 {
+        s.accumulate(s.mul(force, s.sub(gradient[i], interpolated[i])), &mut lanes[7 + i]);
     }
 }
