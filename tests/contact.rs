@@ -39,6 +39,8 @@ mod proxy;
 mod roles;
 #[path = "meshes/sheets.rs"]
 mod sheets;
+#[path = "contact/surface.rs"]
+mod surface;
 
 use hapticd::contact::vps::{Density, ForceLaw, Normals, OrientedPoint, PointShell, ShellError, ShellParams};
 use hapticd::contact::{
@@ -851,6 +853,12 @@ fn shells_cover_evenly_and_repeat_bit_for_bit() {
     // Hexagonal packing of n discs covers with radius sqrt(2 A / (3 sqrt 3 n)); nothing covers with less.
     let least = (2.0 * area / (3.0 * 3.0f64.sqrt() * 5000.0)).sqrt();
     assert!(a.covering_radius > least && a.covering_radius < 2.2 * least, "{} {least}", a.covering_radius);
+    // So does every level, which is what a query has seen whose budget ended early: its bound goes by way of the whole shell's points.
+    for (n, radius) in a.levels() {
+        let least = (2.0 * area / (3.0 * 3.0f64.sqrt() * n as f64)).sqrt();
+        let most = 2.2 * least + if n < a.len { a.covering_radius } else { 0.0 };
+        assert!(radius > least && radius < most, "{n} points: {radius}, {least}");
+    }
     for i in 0..a.len {
         let p = a.position(i);
         let ring = Vec3::new(p.x, p.y, 0.0).normalize() * 0.02;

@@ -12,6 +12,8 @@ mod figures;
 mod pin;
 #[path = "evaluate/play.rs"]
 mod play;
+#[path = "evaluate/witness.rs"]
+mod witness;
 
 use clap::Parser;
 use hapticd::cli::evaluate::{Args, Pair, PosePath};

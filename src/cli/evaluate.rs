@@ -12,16 +12,18 @@ pub use path::{PosePath, Truth};
 
 use super::clustering::Clustering;
 use super::division::Division;
+use super::law::Law;
 use super::numbers::positive;
 use super::out;
 use super::progress::Bar;
 use crate::contact::ist::{Solid, SphereTree, cell_for};
+use crate::contact::near::near;
 use crate::contact::vps::PointShell;
 use crate::contact::{
     self, Budget, Contact, Friction, Material, ObjectShape, Query, QueryState, Texture, ToolShape,
 };
 use crate::geometry::field::build::{FieldParams, Resolution, Silent, build};
-use crate::geometry::{Pose, TriMesh, Twist};
+use crate::geometry::{Pose, TriMesh, Twist, Vec3};
 use anyhow::{Context, Result};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use nalgebra::Point3;
@@ -76,6 +78,9 @@ pub struct Args {
     /// How the points are put together in balls (--method vps)
     #[arg(long, value_enum, default_value_t)]
     pub clusters: Clustering,
+    /// How the points push (--method vps)
+    #[arg(long, value_enum, default_value_t)]
+    pub law: Law,
     /// Spheres of the sampled body (--method ist); the other body's field is as fine as its own packing would need
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
     pub spheres: u32,
@@ -137,20 +142,25 @@ pub fn report(args: &Args) -> Result<()> {
                 units
             }
         };
-        let mut micros = Vec::with_capacity(path.poses.len());
-        let answers = pair.run(&path, units, |us| micros.push(us));
+        let (mut micros, mut witnesses) = (Vec::new(), Vec::new());
+        let answers = pair.follow(&path, units, |us, near| {
+            micros.push(us);
+            witnesses.push(near);
+        });
         let whole = if units > 0 { pair.run(&path, 0, |_| ()) } else { vec![] };
         let run = figures::Run {
             method: match args.method {
                 Method::Vps => "vps",
                 Method::Ist => "ist",
             },
+            law: (args.method == Method::Vps).then(|| args.law.to_string()),
             elements: pair.elements,
             build_s: pair.build_s,
             memory_bytes: pair.memory_bytes,
             answers: &answers,
             whole: &whole,
             micros: &micros,
+            witnesses: &witnesses,
             size: pair.size,
         };
         all.push(figures::figures(&path, &run));
@@ -215,7 +225,8 @@ impl Pair {
         let (tool, object, elements) = match args.method {
             Method::Vps => {
                 let shell = PointShell::build(shell_of, args.clusters.points(args.points))
-                    .with_context(|| format!("{}: shell", path.name))?;
+                    .with_context(|| format!("{}: shell", path.name))?
+                    .with_law(args.law.into());
                 memory_bytes += shell.memory_bytes();
                 let points = shell.len;
                 (ToolShape::Shell(Arc::new(shell)), ObjectShape::Field(field), points)
@@ -271,16 +282,54 @@ impl Pair {
     /// Queries every pose in order with `units` work units (0 = unlimited) and hands each query's time in µs to
     /// `timed`. The answers' wrenches are on the moving body about its origin, axes of the static body.
     pub fn run(&self, path: &PosePath, units: u32, mut timed: impl FnMut(f64)) -> Vec<Contact> {
+        self.follow(path, units, |us, _| timed(us))
+    }
+
+    /// As [`Pair::run`]; `each` gets besides the points of the resting and of the moving body that the query found nearest to each other,
+    /// where it knows them, in the frame of the former, m.
+    pub fn follow(
+        &self,
+        path: &PosePath,
+        units: u32,
+        mut each: impl FnMut(f64, Option<[Vec3; 2]>),
+    ) -> Vec<Contact> {
         let mut state = QueryState::default();
         let ask = |(pose, _): &(Pose, Truth)| {
             if self.cold {
                 state = QueryState::default();
             }
             let (answer, us) = self.ask(pose, units, &mut state);
-            timed(us);
+            each(us, self.witnesses(pose, &answer, &state));
             answer
         };
         path.poses.iter().map(ask).collect()
+    }
+
+    /// Of the answer to [`Pair::ask`] that left `state`: see [`Pair::follow`].
+    fn witnesses(&self, pose: &Pose, answer: &Contact, state: &QueryState) -> Option<[Vec3; 2]> {
+        let rest = Pose::identity();
+        let [tool, object] = near(&self.query(pose, &rest), answer, state)?.witnesses();
+        Some(match self.role {
+            Role::Moving => [object, tool],
+            Role::Static => [tool, object],
+        })
+    }
+
+    /// The question at one pose of the moving body, with `rest` that of the other.
+    fn query<'a>(&'a self, pose: &'a Pose, rest: &'a Pose) -> Query<'a> {
+        let (tool_pose, object_pose) = match self.role {
+            Role::Moving => (pose, rest),
+            Role::Static => (rest, pose),
+        };
+        Query {
+            tool: &self.tool,
+            tool_pose,
+            tool_twist: &Twist::ZERO,
+            object: &self.object,
+            object_pose,
+            object_twist: &Twist::ZERO,
+            material: &self.material,
+        }
     }
 
     /// What is answered at one pose of the moving body, with an empty memory.
@@ -290,19 +339,7 @@ impl Pair {
 
     fn ask(&self, pose: &Pose, units: u32, state: &mut QueryState) -> (Contact, f64) {
         let rest = Pose::identity();
-        let (tool_pose, object_pose) = match self.role {
-            Role::Moving => (pose, &rest),
-            Role::Static => (&rest, pose),
-        };
-        let question = Query {
-            tool: &self.tool,
-            tool_pose,
-            tool_twist: &Twist::ZERO,
-            object: &self.object,
-            object_pose,
-            object_twist: &Twist::ZERO,
-            material: &self.material,
-        };
+        let question = self.query(pose, &rest);
         let budget = Budget { units, deadline: None };
         let started = Instant::now();
         let mut answer = contact::query(&question, budget, state);

@@ -14,6 +14,7 @@ pub mod evaluate;
 pub mod exit;
 pub mod fields;
 pub mod inspect;
+pub mod law;
 pub mod numbers;
 pub mod out;
 pub mod outputs;

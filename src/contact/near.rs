@@ -1,9 +1,8 @@
 //! The place where tool and object are nearest, as the last answer left it: what pre-contact braking asks.
 //!
-//! Nothing is searched for. Touching, it is the deepest point of the answer. Apart, it is the best of the sixteen points or the
-//! triangle that the query remembers as nearest, located in the field anew for this pose. So it costs well below a microsecond, its
-//! gap is never less than the true one but for the field's error, and it may be more where another part of the tool has come
-//! nearer and the query, that knows the tool to be clear, has not looked.
+//! Nothing is searched for. Touching, it is the deepest point of the answer. Apart, it is the best of the sixteen points that the query
+//! remembers as nearest, located in the field anew for this pose, or the closest points of the two triangles. So it costs little, its gap is never less than the true one but for the field's error, and it may be more where another part of the tool has
+//! come nearer and the query, that knows the tool to be clear, has not looked.
 //!
 //! Only a ball and an object that has its proxy on the mesh are searched for the nearest triangle, within few units of work: the
 //! field of such a mesh may close what is open, and not have what is thin.
@@ -21,13 +20,15 @@
     )
 )]
 
-use super::{Contact, ObjectShape, Query, QueryState, ToolShape};
+use super::{Contact, ObjectShape, Query, QueryState, ToolShape, ist};
 use crate::geometry::bvh::sweep::Spend;
 use crate::geometry::field::Field;
 use crate::geometry::{Point, Pose, Vec3};
 
 /// Shortest gradient that tells a side.
 const LEAST: f64 = 0.25;
+/// Two points so near each other tell no direction, m.
+const SHORT: f64 = 1e-9;
 /// Quarters of a unit that the search for the nearest triangle may spend.
 const MOST: u32 = 4 * 64;
 
@@ -38,31 +39,58 @@ pub struct Near {
     pub normal: Vec3,
     /// How far they are apart there, m; negative inside.
     pub gap: f64,
+    /// The tool's point there, scene frame, m.
+    pub at: Vec3,
+}
+
+impl Near {
+    /// The two points that are nearest, the tool's and the object's, scene frame, m. Of sphere trees that are apart both lie on the
+    /// meshes; of point shells the tool's is one of its points, and the object's is as near to the surface as the field's error.
+    /// Real-time safe.
+    pub fn witnesses(&self) -> [Vec3; 2] {
+        [self.at, self.at - self.normal * self.gap]
+    }
 }
 
 /// Where the tool of `q` is nearest to its object, of the query that `contact` answered and `state` was left by. `None` where that
 /// is not known, or the field has no direction. Real-time safe.
 pub fn near(q: &Query<'_>, contact: &Contact, state: &QueryState) -> Option<Near> {
     if let (true, Some(point)) = (contact.touching && contact.n_points > 0, contact.points.first()) {
-        return Some(Near { normal: point.normal, gap: -point.depth });
+        // Of the object's points it is the object's.
+        let mine = if matches!(q.object, ObjectShape::Sampled(_)) { point.depth } else { 0.0 };
+        let at = point.position - point.normal * mine;
+        return Some(Near { normal: point.normal, gap: -point.depth, at });
     }
     match (q.object, q.tool) {
         (ObjectShape::Sampled(s), _) => {
             // The object's points against the tool's field: it would push the object, and the tool the other way.
             let points = s.shell().nearest_block(state.nearest)?;
             let found = best(s.tool(), q.tool_pose, q.object_pose, points)?;
-            Some(Near { normal: -found.normal, ..found })
+            let [_, at] = found.witnesses();
+            Some(Near { normal: -found.normal, at, ..found })
         }
         (object, ToolShape::Sphere { radius }) => {
             let found = best(object.field(), q.object_pose, q.tool_pose, [Point::origin()])?;
-            Some(Near { gap: found.gap - radius, ..found })
+            Some(Near { gap: found.gap - radius, at: found.at - found.normal * *radius, ..found })
         }
-        (object, ToolShape::Spheres(tree)) | (object @ ObjectShape::Solid(_), ToolShape::Both(_, tree)) => {
-            let [triangle, _] = state.closest;
-            let &[a, b, c] = tree.bvh.corners_of(triangle.checked_sub(1)?)?;
-            let middle = Point::from((a.coords + b.coords + c.coords) / 3.0);
-            best(object.field(), q.object_pose, q.tool_pose, [a, b, c, middle])
+        (ObjectShape::Solid(solid), ToolShape::Spheres(tree) | ToolShape::Both(_, tree)) => {
+            let relative = q.object_pose.inv_mul(q.tool_pose);
+            let [tool, object] = ist::witnesses(tree, solid, &relative, state)?;
+            let (way, at) = (q.object_pose.rotation * (tool - object), q.object_pose * tool);
+            let gap = way.norm();
+            if !gap.is_finite() {
+                return None;
+            }
+            // Of two that touch it may be the way in.
+            match way.try_normalize(SHORT).filter(|_| !contact.touching) {
+                Some(normal) => Some(Near { normal, gap, at: at.coords }),
+                // The field knows the way out.
+                None => {
+                    best(&solid.field, q.object_pose, q.tool_pose, [relative.inverse_transform_point(&tool)])
+                }
+            }
         }
+        (ObjectShape::Field(_), ToolShape::Spheres(_)) => None,
         (object, ToolShape::Shell(shell) | ToolShape::Both(shell, _)) => {
             best(object.field(), q.object_pose, q.tool_pose, shell.nearest_block(state.nearest)?)
         }
@@ -97,7 +125,8 @@ pub fn nearest_facet(q: &Query<'_>, reach: f64, contact: &mut Contact) -> Option
     contact.work = contact.work.saturating_add(purse.0.div_ceil(4));
     let way = best?;
     let normal = q.object_pose.rotation * way.try_normalize(0.0)?;
-    Some(Near { normal, gap: way.norm() - radius })
+    let at = q.tool_pose.translation.vector - normal * *radius;
+    Some(Near { normal, gap: way.norm() - radius, at })
 }
 
 /// The deepest of some points of the body at `body` in the field of the one at `of`; the normal is the field's outward one.
@@ -116,5 +145,5 @@ fn best(field: &Field, of: &Pose, body: &Pose, points: impl IntoIterator<Item = 
     if !(length > LEAST && depth.is_finite()) {
         return None;
     }
-    Some(Near { normal: of.rotation * (-gradient / length), gap: -depth })
+    Some(Near { normal: of.rotation * (-gradient / length), gap: -depth, at: (of * deepest.1).coords })
 }

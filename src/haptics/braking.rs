@@ -106,7 +106,7 @@ mod tests {
     const DT: f64 = 1e-3;
 
     fn up(gap: f64) -> Near {
-        Near { normal: Vec3::y(), gap }
+        Near { normal: Vec3::y(), gap, at: Vec3::zeros() }
     }
 
     /// After so many ticks in which nothing changes.
@@ -153,7 +153,7 @@ mod tests {
             (Vec3::y(), f64::NAN, -Vec3::y()),
             (Vec3::y(), 0.0, Vec3::repeat(f64::INFINITY)),
         ] {
-            assert_eq!(settled(&Near { normal: n, gap }, &v), Push::NONE);
+            assert_eq!(settled(&Near { normal: n, gap, at: n }, &v), Push::NONE);
         }
         let mut brake = Brake::default();
         brake.step(&BRAKING, Some(&up(0.0)), &-Vec3::y(), DT);
@@ -171,7 +171,7 @@ mod tests {
             let mut brake = Brake::default();
             for (n, gap, v) in steps {
                 let (n, v) = (Vec3::from(n), Vec3::from(v));
-                let near = n.try_normalize(1e-3).map(|normal| Near { normal, gap });
+                let near = n.try_normalize(1e-3).map(|normal| Near { normal, gap, at: normal });
                 let push = brake.step(&BRAKING, near.as_ref(), &v, DT);
                 prop_assert!(push.force.dot(&v) <= 1e-12, "{:?} {v:?}", push.force);
                 let most = push.damping.symmetric_eigen().eigenvalues;

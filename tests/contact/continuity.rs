@@ -262,7 +262,7 @@ fn corners_and_edges_pass_over_small_bodies_without_a_leap() {
 /// An edge on bodies hardly larger than the points lie apart: it has them in rows, which pass from cell to cell as one where they lie along
 /// the grid. What tells the object's edges from its bends must not leap with them.
 #[test]
-fn an_edge_passes_over_bodies_as_small_as_its_points_spacing_without_a_leap() {
+fn an_edge_passes_over_small_bodies_without_a_leap() {
     let tool = shell(&shapes::cuboid(Vec3::repeat(0.03)), 6000);
     let edge = Vec3::new(1.0, 1.0, 0.0);
     let half = 0.015 * edge.norm();

@@ -98,9 +98,61 @@ fn it_is_the_exact_gap_along_the_face_s_normal() {
                 );
                 let up = frame.rotation.inverse() * found.normal;
                 assert!(up.y > 0.9 && (up.norm() - 1.0).abs() < 1e-9, "{name} at {gap}: {up}");
+                // One on the tool's surface, one on the slab's.
+                let [on_tool, on_slab] = found.witnesses().map(Point::from);
+                let on_tool = (frame * at).inverse_transform_point(&on_tool).coords;
+                let off_tool = match tool {
+                    ToolShape::Sphere { radius } => on_tool.norm() - radius,
+                    _ => on_tool.amax() - 0.01,
+                };
+                let off_slab = frame.inverse_transform_point(&on_slab).y;
+                // Points of sphere trees are the meshes' own while the two are apart.
+                let own = name.contains("spheres") || name.contains("solid");
+                let error = if own && gap > 1e-9 { 1e-12 } else { error };
+                assert!(off_tool.abs() <= error, "{name} at {gap}: {off_tool} off the tool");
+                assert!(off_slab.abs() <= error, "{name} at {gap}: {off_slab} off the slab");
             }
         }
     }
+}
+
+/// Through the micrometres in which triangles touch and the field, of cells of a millimetre, does not know yet: always the way out.
+#[test]
+fn the_way_out_does_not_turn_over_where_only_the_triangles_touch() {
+    let (ball, tool) = (shapes::icosphere(0.01, 5), shapes::icosphere(0.008, 5));
+    let solid = Solid::new(&ball, field(&ball), &|| false).expect("never stopped");
+    let object = ObjectShape::Solid(Arc::new(solid));
+    let tree = SphereTree::build(&tool, &IstParams::spheres(2000), &Silent).expect("builds");
+    let tool = ToolShape::Spheres(Arc::new(tree));
+    let (mut apart, mut unfelt, mut felt) = (0, 0, 0);
+    for out in [Vec3::new(0.3, 0.9, 0.2), Vec3::new(-0.5, 0.1, 0.8), Vec3::new(0.0, -1.0, 0.05)] {
+        let out = out.normalize();
+        let mut state = QueryState::default();
+        for k in 0..=60 {
+            let gap = 3e-5 - 1e-6 * f64::from(k);
+            let pose = Pose::from(out * (0.018 + gap));
+            let q = Query {
+                tool: &tool,
+                tool_pose: &pose,
+                tool_twist: &Twist::ZERO,
+                object: &object,
+                object_pose: &Pose::identity(),
+                object_twist: &Twist::ZERO,
+                material: &MATERIAL,
+            };
+            let contact = query(&q, Budget::UNLIMITED, &mut state);
+            match (contact.touching, contact.n_points) {
+                (false, _) => apart += 1,
+                (true, 0) => unfelt += 1,
+                (true, _) => felt += 1,
+            }
+            let found = near(&q, &contact, &state).unwrap_or_else(|| panic!("{gap}: nothing"));
+            assert!(found.normal.dot(&out) > 0.9, "{gap}: {found:?}");
+            assert!((found.gap - gap).abs() < 4e-5, "{gap}: {found:?}");
+        }
+    }
+    println!("{apart} apart, {unfelt} touch by their triangles alone, {felt} in the field");
+    assert!(apart > 0 && unfelt + felt > 0);
 }
 
 #[test]

@@ -3,13 +3,14 @@
 use hapticd::cli::clustering::Clustering;
 use hapticd::cli::division::Division;
 use hapticd::cli::evaluate::{Args, Method, Pair, PosePath, Role, Truth, report as run};
+use hapticd::cli::law::Law;
 use hapticd::contact::Contact;
 use hapticd::geometry::{Vec3, shapes};
 use std::f64::consts::PI;
 use std::path::{Path, PathBuf};
 
 /// The keys of the JSON object, exactly.
-const KEYS: [&str; 34] = [
+const KEYS: [&str; 36] = [
     "bounds_violated",
     "bounds_width_mean",
     "budget_force_err_mean",
@@ -26,6 +27,7 @@ const KEYS: [&str; 34] = [
     "force_angle_mean_deg",
     "force_angle_p99_deg",
     "force_err_mean",
+    "law",
     "max_us",
     "median_contact_us",
     "median_us",
@@ -43,6 +45,7 @@ const KEYS: [&str; 34] = [
     "volume_err_max",
     "volume_err_mean",
     "volume_err_p99",
+    "witness_exact",
     "work_median",
 ];
 
@@ -53,6 +56,7 @@ fn args(paths: Vec<PathBuf>, models: Vec<PathBuf>) -> Args {
         method: Method::Vps,
         points: 3000,
         clusters: Clustering::default(),
+        law: Law::default(),
         voxel: None,
         budget_us: None,
         budget_units: None,
@@ -122,6 +126,32 @@ fn all_clusterings_give_the_same_figures() {
             }
         }
     }
+}
+
+/// Every law pushes a ball straight off a floor. The classic ones sum k d over points where pressure sums k/A_ref d over areas: with n points of 4 pi r^2 / n each
+/// they are n A_ref / 4 pi r^2 times as large, whole layers within half of one (a cell of 0.6 mm beside 4 mm).
+#[test]
+fn every_law_of_the_command_line_pushes_as_much_as_its_points_say() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut args = args(vec![ball_on_slab(dir.path(), true)], vec![dir.path().into()]);
+    let path = PosePath::read(&args.paths[0]).expect("parses");
+    let (deepest, _) = path.poses[path.poses.len() - 1];
+    let mut push = |law| {
+        args.law = law;
+        let force = Pair::build(&path, &args.models, &args).expect("builds").at(&deepest, 0).wrench.force;
+        assert!(force.xy().norm() < 0.02 * force.z, "{law}: {force}");
+        force.z
+    };
+    let pressure = push(Law::Pressure);
+    let cap = PI * 0.004f64.powi(2) * (0.03 - 0.004) / 3.0;
+    assert!((pressure / (1e7 * cap) - 1.0).abs() < 0.02, "{pressure}");
+    assert!((push(Law::FieldNormals) / pressure - 1.0).abs() < 0.02);
+    let more = 3000.0 * 1e-4 / (4.0 * PI * 1e-4);
+    let classic = [Law::ClassicFloat, Law::ClassicScaled, Law::ClassicLayers].map(&mut push);
+    for (force, off) in classic.into_iter().zip([0.03, 0.03, 0.15]) {
+        assert!((force / (more * pressure) - 1.0).abs() < off, "{classic:?}, {pressure}");
+    }
+    assert!(classic[0] != classic[1] && classic[1] != classic[2], "{classic:?}");
 }
 
 /// However the nodes are divided the same cells lie below them: the volume is the cap's, and it lies within the bounds with a budget and without.

@@ -17,6 +17,8 @@ pub struct Figures {
     pub path: String,
     /// Method.
     pub method: String,
+    /// Force law of a point shell.
+    pub law: Option<String>,
     /// Points or spheres of the sampled body.
     pub elements: usize,
     /// Time to build both structures, s.
@@ -46,6 +48,9 @@ pub struct Figures {
     /// Fraction of the poses apart whose distance is exact to a millionth of the path's bounding size; an answer without a distance is
     /// none that is.
     pub distance_exact: Option<f64>,
+    /// Fraction of the poses apart of which both points said to be closest are those of the file, to a millionth of the bounding size.
+    /// Where several pairs are closest the file has one of them, and the others count as wrong.
+    pub witness_exact: Option<f64>,
     /// |volume - exact| as a fraction of the exact volume, where that exceeds 0.5 % of the smaller body.
     pub volume_err_mean: Option<f64>,
     /// See `volume_err_mean`.
@@ -89,6 +94,8 @@ pub struct Figures {
 pub struct Run<'a> {
     /// Method name.
     pub method: &'a str,
+    /// See [`Figures::law`].
+    pub law: Option<String>,
     /// See [`Figures::elements`].
     pub elements: usize,
     /// See [`Figures::build_s`].
@@ -101,6 +108,8 @@ pub struct Run<'a> {
     pub whole: &'a [Contact],
     /// Time of each query, µs.
     pub micros: &'a [f64],
+    /// Points said to be closest at each pose, the resting body's first.
+    pub witnesses: &'a [Option<[Vec3; 2]>],
     /// Bounding size, m.
     pub size: f64,
 }
@@ -154,6 +163,7 @@ pub fn figures(path: &PosePath, run: &Run<'_>) -> Figures {
     Figures {
         path: path.name.clone(),
         method: run.method.to_owned(),
+        law: run.law.clone(),
         elements: run.elements,
         build_s: run.build_s,
         memory_bytes: run.memory_bytes,
@@ -168,6 +178,7 @@ pub fn figures(path: &PosePath, run: &Run<'_>) -> Figures {
         distance_err_p99: distance.at(0.99),
         distance_err_max: distance.at(1.0),
         distance_exact: exact(truths(), run.size),
+        witness_exact: witnessed(path.poses.iter().map(|(_, t)| t).zip(run.witnesses), run.size),
         volume_err_mean: volume.mean(),
         volume_err_p99: volume.at(0.99),
         volume_err_max: volume.at(1.0),
@@ -292,6 +303,16 @@ impl Sorted {
         let rank = (q * self.0.len() as f64).ceil() as usize;
         self.0.get(rank.max(1) - 1).copied()
     }
+}
+
+/// Part of the poses apart of which the closest points are the file's.
+fn witnessed<'a>(pairs: impl Iterator<Item = (&'a Truth, &'a Option<[Vec3; 2]>)>, size: f64) -> Option<f64> {
+    mean(pairs.filter_map(|(t, told)| {
+        let exact = t.closest.filter(|_| t.distance.is_some_and(|d| d > 0.0))?;
+        let same = |(x, y): (&Vec3, &Vec3)| (x - y).norm() <= EXACT * size;
+        let told = told.is_some_and(|told| told.iter().zip(&exact).all(same));
+        Some(f64::from(u8::from(told)))
+    }))
 }
 
 #[cfg(test)]

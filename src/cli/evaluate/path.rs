@@ -1,7 +1,7 @@
 //! Recorded pose paths with exact answers: JSON lines, a header object first, then one object a pose.
 //!
 //! `x_static = R(q) x_moving + p`; here, unlike everywhere else, quaternions are w first. Truth is optional: `d`
-//! smallest distance of the surfaces, `v` volume of the intersection, `gp` and `gr` its derivatives with respect to
+//! smallest distance of the surfaces, `a` and `b` the points that are so close (static, moving), `v` volume of the intersection, `gp` and `gr` its derivatives with respect to
 //! translation and to rotation about the moving body's origin.
 
 use crate::geometry::import::{Format, ImportOptions, import};
@@ -94,6 +94,10 @@ struct Line {
     #[serde(default)]
     v: Option<f64>,
     #[serde(default)]
+    a: Option<[f64; 3]>,
+    #[serde(default)]
+    b: Option<[f64; 3]>,
+    #[serde(default)]
     gp: Option<[f64; 3]>,
     #[serde(default)]
     gr: Option<[f64; 3]>,
@@ -104,6 +108,8 @@ struct Line {
 pub struct Truth {
     /// Smallest distance of the surfaces, m; 0 where they touch or cross.
     pub distance: Option<f64>,
+    /// The closest points of the surfaces, the resting body's first, in its frame, m; where several pairs are closest, one of them.
+    pub closest: Option<[Vec3; 2]>,
     /// Volume of the intersection, m^3.
     pub volume: Option<f64>,
     /// Derivative of the volume with respect to the moving body's position, m^2.
@@ -184,13 +190,17 @@ fn pose(line: &str) -> Result<(Pose, Truth)> {
     ensure!(l.p.iter().all(|c| c.abs() <= MOST), "p is not finite, or farther than {MOST} m");
     ensure!((q.norm() - 1.0).abs() < 1e-3, "q must be a unit quaternion, w first; its norm is {}", q.norm());
     let pose = Pose::from_parts(Translation3::from(Vec3::from(l.p)), UnitQuaternion::new_normalize(q));
-    let known = [l.d, l.v].into_iter().flatten().chain(l.gp.iter().chain(&l.gr).flatten().copied());
+    let known = [l.d, l.v]
+        .into_iter()
+        .flatten()
+        .chain(l.gp.iter().chain([&l.gr, &l.a, &l.b].into_iter().flatten()).flatten().copied());
     ensure!(
         known.into_iter().all(|x| x.abs() <= LARGEST),
         "an exact answer is not finite, or above {LARGEST:e}"
     );
     let truth = Truth {
         distance: l.d,
+        closest: l.a.zip(l.b).map(|(a, b)| [a, b].map(Vec3::from)),
         volume: l.v,
         by_position: l.gp.map(Vec3::from),
         by_rotation: l.gr.map(Vec3::from),

@@ -27,6 +27,7 @@ mod triangles;
 mod volume;
 
 use super::{model, tree};
+pub(crate) use distance::witnesses;
 pub(crate) use volume::query;
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod order;
 mod query;
 mod side;
 mod sorted;
+mod surface;
 mod tree;
 
 pub use build::{Density, ShellError, ShellParams};

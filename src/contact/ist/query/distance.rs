@@ -214,6 +214,17 @@ fn tolerance(frame: &Frame<'_>) -> f64 {
     f64::from(0.15 * frame.cell + 0.1 * frame.grid_cell)
 }
 
+/// The closest points of the two triangles that the last query left as closest, the tool's first, in the object's frame. Real-time safe.
+pub(crate) fn witnesses(
+    tree: &SphereTree,
+    solid: &Solid,
+    relative: &Pose,
+    state: &QueryState,
+) -> Option<[Point; 2]> {
+    let [tool, object] = state.closest;
+    Surfaces { tree, solid, relative }.closest([tool.checked_sub(1)?, object.checked_sub(1)?])
+}
+
 /// The two surfaces in one frame.
 struct Surfaces<'a> {
     tree: &'a SphereTree,
@@ -222,11 +233,15 @@ struct Surfaces<'a> {
 }
 
 impl Surfaces<'_> {
-    /// Closest points of two triangles.
+    /// Closest points of two triangles, the tool's first.
+    fn closest(&self, [tool, object]: [u32; 2]) -> Option<[Point; 2]> {
+        let tool = self.tree.bvh.corners_of(tool)?.map(|p| self.relative * p);
+        Some(closest_of_triangles(&tool, self.solid.bvh.corners_of(object)?).into())
+    }
+
+    /// The same as a pair.
     fn exact(&self, triangles: [u32; 2]) -> Option<Pair> {
-        let tool = self.tree.bvh.corners_of(triangles[0])?.map(|p| self.relative * p);
-        let object = self.solid.bvh.corners_of(triangles[1])?;
-        let (a, b) = closest_of_triangles(&tool, object);
+        let [a, b] = self.closest(triangles)?;
         let distance = (a - b).norm();
         Some(Pair { distance, tool: a, triangles, overlap: distance <= 0.0 })
     }
