@@ -73,7 +73,7 @@ fn table(profiles: &[&Profile]) -> String {
             axes(&p.actuated),
             format!("{}", p.max_force),
             if p.max_torque > 0.0 { format!("{}", p.max_torque) } else { "-".into() },
-            format!("{}", p.max_stiffness),
+            format!("{:.0}", p.max_stiffness),
             format!("{}", p.max_damping),
             certified(p),
             workspace(&p.workspace),
@@ -145,9 +145,24 @@ fn calibration(p: &Profile) -> &'static str {
     }
 }
 
+/// What bounds the stiffness of contacts on a device that pushes.
+fn bears(p: &Profile) -> String {
+    let c = p.ceiling();
+    if c.stated <= 0.0 {
+        return String::new();
+    }
+    let lowered: String = p.lowered().iter().map(|l| format!("\nLOWERED: {l}.")).collect();
+    format!(
+        "\nK, N/m: {:.0} stated; {:.0} is what mass, damping and delay keep stable at 1 kHz without a hand; {} is what encoders and friction keep quiet.{lowered}\n",
+        c.stated,
+        c.damped,
+        if c.resolved.is_finite() { format!("{:.0}", c.resolved) } else { "any".into() }
+    )
+}
+
 /// One device: limits and the source of every number.
 fn sheet(p: &Profile) -> String {
-    let mut out = format!("{}\n{}\n\n{}\n\nSources\n", p.name, p.title, table(&[p]));
+    let mut out = format!("{}\n{}\n\n{}\n{}\nSources\n", p.name, p.title, table(&[p]), bears(p));
     let width = p.sources.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
     for (key, source) in &p.sources {
         let _ = writeln!(out, "  {key:width$}  {source}");
@@ -187,6 +202,7 @@ fn to_json(p: &Profile, with_sources: bool) -> Value {
         Workspace::Ball { radius } => json!({ "shape": "ball", "radius": radius }),
         Workspace::Box { half } => json!({ "shape": "box", "half": half }),
     };
+    let c = p.ceiling();
     let mut value = json!({
         "name": p.name,
         "title": p.title,
@@ -197,6 +213,8 @@ fn to_json(p: &Profile, with_sources: bool) -> Value {
         "max_torque": p.max_torque,
         "continuous_force": p.continuous_force,
         "max_stiffness": p.max_stiffness,
+        "stated_rot_stiffness": p.stated_rot_stiffness,
+        "ceiling": { "stated": c.stated, "damped": c.damped, "resolved": c.resolved.is_finite().then_some(c.resolved) },
         "max_rot_stiffness": p.max_rot_stiffness,
         "max_damping": p.max_damping,
         "max_rot_damping": p.max_rot_damping,
@@ -247,7 +265,7 @@ mod tests {
                 text.lines().find(|l| l.trim_start().starts_with(&format!("{} ", p.name))).expect("a line");
             let words: Vec<&str> = line.split_whitespace().collect();
             assert!(words.contains(&p.max_force.to_string().as_str()), "{line}");
-            assert!(words.contains(&p.max_stiffness.to_string().as_str()), "{line}");
+            assert!(words.contains(&format!("{:.0}", p.max_stiffness).as_str()), "{line}");
         }
         assert!(!text.contains("+--"), "a plain table");
     }
@@ -259,6 +277,27 @@ mod tests {
         let text = sheet(&p);
         assert!(p.sources.len() > 35);
         assert!(text.contains("motors.max_code") && text.contains("caps at 4096"));
+    }
+
+    #[test]
+    fn a_profile_that_states_more_than_it_bears_is_told_of() {
+        let text = include_str!("../../devices/phantom-omni.toml");
+        let shipped = Profile::parse("phantom-omni.toml", text).expect("shipped");
+        assert!(
+            sheet(&shipped).contains("700 stated") && !sheet(&shipped).contains("LOWERED"),
+            "{}",
+            sheet(&shipped)
+        );
+        let bold = text.replace("max_stiffness = { value = 700.0", "max_stiffness = { value = 70000.0");
+        let bold = Profile::parse("bold.toml", &bold).expect("sound");
+        assert!(bold.max_stiffness < 6000.0, "{}", bold.max_stiffness);
+        let text = sheet(&bold);
+        assert!(text.contains("70000 stated") && text.contains("LOWERED: 70000 N/m as stated"), "{text}");
+        let json = to_json(&bold, false);
+        assert_eq!(
+            (&json["ceiling"]["stated"], json["max_stiffness"].as_f64()),
+            (&json!(70_000.0), Some(bold.max_stiffness))
+        );
     }
 
     #[test]

@@ -7,9 +7,14 @@
 //! y up, z towards the user. A mechanism has its own frame (that of the publication that describes it); the
 //! profile's kinematics maps between the two.
 
+mod at_tool;
+mod ceiling;
 mod certified;
 mod file;
 
+pub use ceiling::Ceiling;
+#[cfg(test)]
+pub(crate) use ceiling::LEAST_DAMPED;
 pub use certified::{Certified, Covered};
 
 use crate::device::dynamics::Dynamics;
@@ -38,9 +43,13 @@ pub struct Profile {
     pub max_torque: f64,
     /// Force that the motors bear for ever, N; `None` = unknown.
     pub continuous_force: Option<f64>,
-    /// Largest stable translational stiffness at 1 kHz, N/m.
+    /// Largest stable translational stiffness that the file states, N/m.
+    pub stated_stiffness: f64,
+    /// Largest translational stiffness that is rendered at 1 kHz, N/m: [`Ceiling::stiffness`].
     pub max_stiffness: f64,
-    /// Largest stable rotational stiffness at 1 kHz, N·m/rad.
+    /// Largest stable rotational stiffness that the file states, N·m/rad.
+    pub stated_rot_stiffness: f64,
+    /// Largest rotational stiffness that is rendered at 1 kHz, N·m/rad: what is stated, or less where mass, damping and delay bear less.
     pub max_rot_stiffness: f64,
     /// Largest damping, N·s/m.
     pub max_damping: f64,

@@ -134,6 +134,15 @@ mod tests {
         LoopDelay::new(config, &Registry::builtin().profile(name).expect("shipped"))
     }
 
+    /// What a profile may state counts with the damping that contacts have.
+    #[test]
+    fn the_ceiling_knows_the_least_damping_time() {
+        use crate::device::profile::LEAST_DAMPED;
+        for delay in [0.0, 2e-3] {
+            assert_eq!(coupling::least_damping_time(1e-3, delay), LEAST_DAMPED * (0.5e-3 + delay));
+        }
+    }
+
     #[test]
     fn a_loop_as_the_profile_states_leaves_everything_as_it_is() {
         for name in ["ideal-6dof", "novint-falcon", "phantom-omni", "woodenhaptics-v2015"] {

@@ -20,7 +20,7 @@ use super::velocity::Velocity;
 use super::wrist::Wrist;
 use crate::device::profile::Profile;
 use crate::device::{Device, Lifecycle, ReadFault, Sample};
-use crate::geometry::{Pose, Twist, Vec3, Wrench};
+use crate::geometry::{Pose, Twist, Wrench};
 use crate::haptics::guard::{SampleLimits, Seen, Verdict, Watch};
 use std::sync::Arc;
 
@@ -62,14 +62,8 @@ pub(super) struct Sense {
 /// of a gimbal its step and six times its noise.
 fn resolution(profile: &Profile) -> (f64, f64) {
     let angle = profile.gimbal.map_or(0.0, |g| g.resolution + 6.0 * g.noise);
-    let Some(encoders) = profile.encoders else { return (0.0, angle) };
-    let middle = profile.kinematics.inverse(&Vec3::zeros());
-    let state = middle.and_then(|q| profile.kinematics.state(&q, None));
-    let step = state.map_or(0.0, |s| {
-        // Each joint may err by half a count at either end of a chord.
-        let counts = encoders.radians_per_count.iter();
-        s.jacobian.column_iter().zip(counts).map(|(column, count)| column.norm() * count.abs()).sum()
-    });
+    // Each joint may err by half a count at either end of a chord.
+    let step = profile.counts_at_tool().into_iter().sum();
     (step, angle)
 }
 

@@ -57,6 +57,7 @@ pub fn checks(root: &Root, registry: &Registry, wanted: &[String], daemon: &Daem
     names.dedup();
     out.extend(torque_hold(root, registry, &names));
     out.extend(names.iter().filter_map(|name| energy(registry, name)));
+    out.extend(names.iter().filter_map(|name| bears(registry, name)));
     out
 }
 
@@ -75,6 +76,17 @@ fn energy(registry: &Registry, device: &str) -> Option<Check> {
                 .into(),
         },
     ))
+}
+
+/// A profile that states more stiffness than its own figures bear.
+fn bears(registry: &Registry, device: &str) -> Option<Check> {
+    let lowered = registry.profile(device).ok()?.lowered();
+    if lowered.is_empty() {
+        return None;
+    }
+    let name = format!("stiffness {device}");
+    let cure = "measure the device's damping, friction and delay, or state less stiffness in its profile (docs/new-device.md)";
+    Some(Check::degraded(&name, lowered.join("; "), cure))
 }
 
 /// Each device on its own, also of two of a kind: HID devices by their nodes, the others, and HID devices that have none, by their place on the bus.

@@ -235,6 +235,9 @@ impl Engine for Local {
         let deadline_ns = Some(u64::from(deadline_us) * 1000);
         let config = ServoConfig { budget_units, deadline_ns, ..settings::servo(&self.config) };
         let profile = device.profile().clone();
+        for lowered in profile.lowered() {
+            tracing::warn!("device {name}: {lowered}; `hapticd doctor` says what to do about it");
+        }
         let limits = [
             config.max_force.min(profile.max_force),
             config.max_torque.min(profile.max_torque),

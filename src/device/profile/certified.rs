@@ -1,9 +1,8 @@
 //! What a device dissipates for certain, and what that alone makes of its stiffness.
 
 use super::Profile;
+use super::at_tool::AtTool;
 use crate::device::kinematics::Kinematics;
-use crate::geometry::pose::Vec3;
-use nalgebra::Matrix3;
 
 /// Least friction of the driven coordinates: joints, or the six Cartesian ones of a device without. 0 = unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -54,18 +53,10 @@ impl Profile {
         if !self.certifiable() {
             return None;
         }
-        let q = self.kinematics.inverse(&Vec3::zeros())?;
-        let jacobian = self.kinematics.state(&q, None)?.jacobian;
-        let inverse = jacobian.try_inverse()?;
-        let [b0, b1, b2, ..] = self.certified.damping;
-        // tau = J' F, v = J w: F = J^-T b J^-1 v.
-        let at_tool = inverse.transpose() * Matrix3::from_diagonal(&Vec3::new(b0, b1, b2)) * inverse;
-        let damping = at_tool.symmetric_eigen().eigenvalues.min();
-        let friction = jacobian
-            .column_iter()
-            .zip(&self.certified.coulomb)
-            .map(|(column, f)| f / column.norm())
-            .fold(f64::INFINITY, f64::min);
+        let first = |v: &[f64; 6]| [v[0], v[1], v[2]];
+        let tool = AtTool::new(self)?;
+        let damping = tool.damping(&first(&self.certified.damping));
+        let friction = tool.friction(&first(&self.certified.coulomb));
         let waiting = f64::from(self.transport.read_delay + self.transport.write_delay + 1);
         Some(Covered { damping, friction, stiffness: 2.0 * damping / (waiting * period) })
     }

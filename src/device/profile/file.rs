@@ -135,7 +135,9 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Profile> {
     let mut sources = Vec::new();
     collect_sources("", &table, &mut sources);
 
-    Ok(Profile {
+    let stated_stiffness = cx.number("limits.max_stiffness", &l.max_stiffness, 0.0, HUGE)?;
+    let stated_rot_stiffness = cx.number("limits.max_rot_stiffness", &l.max_rot_stiffness, 0.0, HUGE)?;
+    let mut profile = Profile {
         name,
         title: raw.title.clone(),
         sensed: cx.take("axes.sensed", &raw.axes.sensed)?,
@@ -143,8 +145,10 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Profile> {
         max_force: cx.number("limits.max_force", &l.max_force, 0.0, 1000.0)?,
         max_torque: cx.number("limits.max_torque", &l.max_torque, 0.0, 1000.0)?,
         continuous_force: optional("limits.continuous_force", &l.continuous_force, 0.0)?,
-        max_stiffness: cx.number("limits.max_stiffness", &l.max_stiffness, 0.0, HUGE)?,
-        max_rot_stiffness: cx.number("limits.max_rot_stiffness", &l.max_rot_stiffness, 0.0, HUGE)?,
+        stated_stiffness,
+        max_stiffness: stated_stiffness,
+        stated_rot_stiffness,
+        max_rot_stiffness: stated_rot_stiffness,
         max_damping: cx.number("limits.max_damping", &l.max_damping, 0.0, HUGE)?,
         max_rot_damping: cx.number("limits.max_rot_damping", &l.max_rot_damping, 0.0, HUGE)?,
         max_velocity: cx.number("limits.max_velocity", &l.max_velocity, 1e-3, 1000.0)?,
@@ -164,7 +168,19 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Profile> {
             write_delay: cx.whole("transport.write_delay", &raw.transport.write_delay, 0, MAX_DELAY)?,
         },
         sources,
-    })
+    };
+    profile.max_stiffness = profile.borne();
+    profile.max_rot_stiffness = profile.rot_ceiling();
+    for (stated, borne, key, at) in [
+        (stated_stiffness, profile.max_stiffness, "max_damping", &l.max_damping),
+        (stated_rot_stiffness, profile.max_rot_stiffness, "max_rot_damping", &l.max_rot_damping),
+    ] {
+        if stated > 0.0 && borne <= 0.0 {
+            let message = "with this damping no stiffness is stable at this delay (docs/stability.md)";
+            return Err(cx.at(at.value.span().start, format!("`limits.{key}`: {message}")));
+        }
+    }
+    Ok(profile)
 }
 
 fn workspace(cx: &Context<'_>, raw: &RawWorkspace) -> Result<Workspace> {
