@@ -201,3 +201,49 @@ fn every_preset_stays_below_what_the_device_renders_stably_in_rotation() {
     }
     assert_eq!(driven, ["ideal-6dof"]);
 }
+
+/// How much stiffer each could be, damping and all, for the page on stability: `cargo test --test servo could_be_stiffer -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes minutes; prints a table"]
+fn how_much_each_preset_could_be_stiffer() {
+    const FACTORS: [f64; 5] = [1.5, 2.0, 3.0, 4.0, 5.0];
+    // Up to the first that does not come to rest.
+    let most =
+        |rests: &dyn Fn(f64) -> bool| FACTORS.into_iter().take_while(|f| rests(*f)).last().unwrap_or(1.0);
+    println!("{:22} {:8} {:24} {:>6} {:>6} {:>6}", "device", "preset", "hand", "x", "y", "z");
+    for shipped in free_devices() {
+        let mut free = Profile::clone(&shipped);
+        unlimited(&mut free);
+        for preset in PRESETS {
+            let (caps, tau) = taken(&shipped, preset);
+            let config = || config(tau, EnergyGuard::Off);
+            for hand in HANDS {
+                let [x, y, z] = [0, 1, 2].map(|axis| {
+                    most(&|f| Squeezed::ball(f * caps.stiffness).dies_out(&free, hand, config(), axis))
+                });
+                println!("{:22} {preset:<8?} {:24} {x:6} {y:6} {z:6}", shipped.name, hand.trim());
+                assert!(
+                    x >= 1.5 && y >= 1.5 && z >= 1.5,
+                    "{} {preset:?} {hand:?}: {x} {y} {z}",
+                    shipped.name
+                );
+                if !shipped.actuated[3] {
+                    continue;
+                }
+                for (i, name) in ["faces", "beside"].into_iter().enumerate() {
+                    let turning = [0, 1, 2].map(|axis| {
+                        most(&|f| {
+                            let caps = Caps {
+                                stiffness: f * caps.stiffness,
+                                rot_stiffness: f * caps.rot_stiffness,
+                                ..caps
+                            };
+                            in_rotation(&shipped, &caps)[i].1.dies_out(&free, hand, config(), axis)
+                        })
+                    });
+                    println!("{:22} {preset:<8?} {:24} about: {turning:?}", shipped.name, name);
+                }
+            }
+        }
+    }
+}

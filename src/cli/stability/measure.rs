@@ -146,7 +146,7 @@ pub(super) struct Felt {
     pub force: f64,
     /// It did not come to rest.
     pub shakes: bool,
-    /// Speed after over speed before of a free device that meets it at 0.1 m/s; 0 when it stays there.
+    /// True speed after over true speed before of a free device that meets it at 0.1 m/s; 0 when it stays there.
     pub restitution: f64,
     /// Largest force in that bounce, N.
     pub peak: f64,
@@ -188,18 +188,26 @@ pub(super) fn felt(
     let mut rig = Rig::new(&profile, HandScript::default(), -0.1, config(), Walls::Below(k, 5e-4))?;
     let mut out = Felt { stiffness, force, shakes, restitution: 0.0, peak: 0.0, depth: 0.0 };
     let (mut arriving, mut touched, mut weight) = (0.0f64, false, 0.0);
+    // From the last force that there was until what is on its way has come it may still gain speed.
+    let late = profile.transport.read_delay + profile.transport.write_delay;
+    let mut free = 0;
     for _ in 0..2000 {
         let r = rig.step();
+        let leaving = rig.motion()[1];
         if r.touched > 0 {
-            touched = true;
+            (touched, free) = (true, 0);
             out.peak = out.peak.max(r.applied_force[1] - weight);
             out.depth = out.depth.max(r.depth);
         } else if touched {
-            out.restitution = r.velocity[1] / arriving.max(1e-9);
-            break;
+            out.restitution = out.restitution.max(leaving / arriving.max(1e-9));
+            if free > late {
+                return Ok(out);
+            }
+            free += 1;
         } else {
-            (arriving, weight) = (-r.velocity[1], r.applied_force[1]);
+            (arriving, weight) = (-leaving, r.applied_force[1]);
         }
     }
-    Ok(out)
+    // It stays there.
+    Ok(Felt { restitution: 0.0, ..out })
 }

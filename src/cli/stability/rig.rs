@@ -3,14 +3,14 @@
 use crate::contact::{Friction, Material, ObjectShape, Texture, ToolShape};
 use crate::device::profile::Profile;
 use crate::device::simulated::{HandScript, Setup, SimulatedDevice};
-use crate::device::{Device, DeviceError};
+use crate::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault};
 use crate::geometry::field::Field;
-use crate::geometry::{Point, Pose, Vec3};
+use crate::geometry::{Point, Pose, Vec3, Wrench};
 use crate::scene::snapshot::{Snapshot, SnapshotObject, Tool};
 use crate::servo::handle::{ServoCommand, ServoConfig, ServoHandle, channel};
 use crate::servo::record::TickRecord;
 use crate::servo::run::VirtualServo;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Radius of the tool, m.
 const RADIUS: f64 = 0.01;
@@ -30,6 +30,43 @@ pub(super) enum Walls {
 pub(super) struct Rig {
     handle: ServoHandle,
     servo: VirtualServo,
+    motion: Arc<Mutex<Vec3>>,
+}
+
+/// The simulated device, whose true motion is seen from outside: what the servo makes of its readings is filtered and late.
+struct Seen {
+    device: SimulatedDevice,
+    /// Velocity of the tool point, m/s.
+    motion: Arc<Mutex<Vec3>>,
+}
+
+impl Seen {
+    fn look(&self) {
+        *self.motion.lock().unwrap_or_else(PoisonError::into_inner) = self.device.state().velocity;
+    }
+}
+
+impl Device for Seen {
+    fn profile(&self) -> &Arc<Profile> {
+        self.device.profile()
+    }
+    fn lifecycle(&self) -> Lifecycle {
+        self.device.lifecycle()
+    }
+    fn calibrate(&mut self) -> Result<(), DeviceError> {
+        self.device.calibrate()
+    }
+    fn read(&mut self, now_ns: u64) -> Result<Sample, ReadFault> {
+        let read = self.device.read(now_ns);
+        self.look();
+        read
+    }
+    fn write(&mut self, now_ns: u64, wrench: &Wrench) -> Result<Accepted, WriteFault> {
+        self.device.write(now_ns, wrench)
+    }
+    fn zero(&mut self, now_ns: u64) {
+        self.device.zero(now_ns);
+    }
 }
 
 impl Rig {
@@ -45,7 +82,9 @@ impl Rig {
         device.calibrate()?;
         device.set_motion(Vec3::y() * speed, Vec3::zeros());
         let (handle, end) = channel(config);
-        let mut rig = Self { handle, servo: VirtualServo::new(end, Box::new(device)) };
+        let motion = Arc::new(Mutex::new(Vec3::zeros()));
+        let device = Box::new(Seen { device, motion: motion.clone() });
+        let mut rig = Self { handle, servo: VirtualServo::new(end, device), motion };
         let at = Vec3::from(rig.step().position);
         let wall = |id: u32, turn: f64, from: f64, stiffness: f64| SnapshotObject {
             id,
@@ -82,6 +121,11 @@ impl Rig {
         let _ = rig.handle.send(ServoCommand::Arm { session: 1 });
         let _ = rig.handle.send(ServoCommand::Lease { until_ns: u64::MAX });
         Ok(rig)
+    }
+
+    /// The tool point's true velocity as the last tick began, m/s.
+    pub(super) fn motion(&self) -> Vec3 {
+        *self.motion.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One tick.

@@ -2,6 +2,7 @@
 
 use super::*;
 use measure::{PARTS, REST, WINDOW, shakes, uncapped};
+use std::f64::consts::PI;
 
 /// Another machine's libm may round otherwise; on one machine the numbers are the same to the last digit.
 const OFF: f64 = 0.01;
@@ -95,4 +96,15 @@ fn the_page_s_borders_are_where_it_begins_to_shake() {
             assert!(low == high || shakes(high), "{what}: rests at {high}");
         }
     }
+}
+
+/// e = exp(pi/4 T sqrt(K/m)) of the sampled wall (docs/stability.md), less what the device's own damping takes in half a swing, exp(-pi b / 2 sqrt(K m)):
+/// of the true motion, not of what a filter makes of readings (which said 1.145).
+#[test]
+fn the_bounce_off_an_undamped_wall_is_that_of_theory() {
+    let profile = Registry::builtin().profile("ideal-6dof").unwrap();
+    let (k, m, b) = (4000.0f64, 0.1f64, 0.1);
+    let theory = (0.25 * PI * 1e-3 * (k / m).sqrt()).exp() * (-0.5 * PI * b / (k * m).sqrt()).exp();
+    let felt = measure::felt(&profile, EnergyGuard::Observe, k, Some(0.0)).unwrap();
+    assert!((felt.restitution / theory - 1.0).abs() < 0.008, "{} for {theory}", felt.restitution);
 }
