@@ -221,7 +221,8 @@ fn how_much_each_preset_could_be_stiffer() {
                 let [x, y, z] = [0, 1, 2].map(|axis| {
                     most(&|f| Squeezed::ball(f * caps.stiffness).dies_out(&free, hand, config(), axis))
                 });
-                println!("{:22} {preset:<8?} {:24} {x:6} {y:6} {z:6}", shipped.name, hand.trim());
+                let taken = format!("{preset:?}");
+                println!("{:22} {taken:8} {:24} {x:6} {y:6} {z:6}", shipped.name, hand.trim());
                 assert!(
                     x >= 1.5 && y >= 1.5 && z >= 1.5,
                     "{} {preset:?} {hand:?}: {x} {y} {z}",
@@ -241,7 +242,7 @@ fn how_much_each_preset_could_be_stiffer() {
                             in_rotation(&shipped, &caps)[i].1.dies_out(&free, hand, config(), axis)
                         })
                     });
-                    println!("{:22} {preset:<8?} {:24} about: {turning:?}", shipped.name, name);
+                    println!("{:22} {taken:8} {:24} about: {turning:?}", shipped.name, name);
                 }
             }
         }

@@ -94,7 +94,7 @@ pub(super) fn settled(
     (wrench, part)
 }
 
-/// How far the gradients under a contact differ, 0..=1: 1 - |sum of f g|^2 / (sum of f)^2 of forces f and unit gradients g. None over anything flat.
+/// How far the gradients under a contact differ, 0..=1: 1 - |sum of f g|^2 / (sum of f)^2 of forces f and gradients g (of length 1, and shorter near edges). None over anything flat.
 pub(super) fn spread(gradients: &Vec3, presses: f64) -> f64 {
     if presses > 0.0 { (1.0 - gradients.norm_squared() / (presses * presses)).clamp(0.0, 1.0) } else { 0.0 }
 }
