@@ -20,6 +20,8 @@ const RIPPLE: f64 = 0.05;
 const MOST: f64 = 1e5;
 /// Softer contacts that are to be stable too, as parts of the stiffest.
 const SOFTER: [f64; 4] = [1.0, 0.5, 0.2, 0.05];
+/// Largest entry of a step whose eigenvalues are sought.
+const LARGE: f64 = 1e6;
 /// Steps of the search downwards.
 const STEP: f64 = 0.98;
 
@@ -73,14 +75,14 @@ impl Free {
         const T: f64 = SAMPLE_PERIOD_NS as f64 * 1e-9;
         // State: place, speed, then the places read before. Exact under a force that stands for a period.
         let Self { mass, damping, delay, .. } = *self;
-        let decay = (-damping * T / mass).exp();
-        let (reach, push, far) = match damping > 0.0 {
-            true => {
-                let reach = (1.0 - decay) * mass / damping;
-                (reach, (1.0 - decay) / damping, (T - reach) / damping)
-            }
-            false => (T, T / mass, 0.5 * T * T / mass),
+        let z = damping * T / mass;
+        // How far a speed reaches in a period, over it, and how far a force does, over half its push: 1 without damping.
+        let (slowed, bent) = match z > 1e-3 {
+            true => (-(-z).exp_m1() / z, 2.0 * (z + (-z).exp_m1()) / (z * z)),
+            false => (1.0 - z / 2.0 + z * z / 6.0, 1.0 - z / 3.0 + z * z / 12.0),
         };
+        let (decay, reach, push, far) =
+            ((-z).exp(), T * slowed, T / mass * slowed, 0.5 * T * T / mass * bent);
         let n = 3 + delay;
         let mut step = DMatrix::<f64>::zeros(n, n);
         (step[(0, 0)], step[(0, 1)], step[(1, 1)]) = (1.0, reach, decay);
@@ -93,7 +95,9 @@ impl Free {
         for ago in 1..=delay + 1 {
             step[(at(ago), at(ago - 1))] = 1.0;
         }
-        step.complex_eigenvalues().iter().all(|e| e.norm() < 1.0)
+        // What is so large is not stable, and its eigenvalues might not be found: those of a stable step are in the unit circle, and the
+        // coefficients of their polynomial below 1000.
+        step.iter().all(|e| e.abs() < LARGE) && step.complex_eigenvalues().iter().all(|e| e.norm() < 1.0)
     }
 
     /// Contacts up to `most` N/m are stable as the servo damps them.
@@ -222,6 +226,14 @@ mod tests {
                 let what = format!("{mass} {damping} {b} {delay}: {limit}");
                 assert!(free.stable(0.998 * limit, b) && !free.stable(1.002 * limit, b), "{what}");
             }
+        }
+        // Numbers that make no sense, and next to no damping, are answered, and as their limit is.
+        for mass in [1e-300, 1e-12, 1e300] {
+            assert!(!Free { mass, damping: 1e-3, most: 1e9, delay: 8 }.stable(1e300, 1e9), "{mass}");
+        }
+        for damping in [1e-300, 1e-12, 1e-7, 1e-4] {
+            let free = Free { mass: 0.1, damping, most: 1.0, delay: 0 };
+            assert!(free.stable(1900.0, 1.0) && !free.stable(2100.0, 1.0), "{damping}");
         }
         // Without any damping it is stable nowhere.
         let bare = Free { mass: 0.1, damping: 0.0, most: 0.0, delay: 0 };
