@@ -30,7 +30,7 @@ const STEP: f64 = 0.98;
 pub struct Ceiling {
     /// What the profile states.
     pub stated: f64,
-    /// The stiffest contact of which the loop without a hand is stable, at the profile's delay and the sample period; [`MOST`] where that
+    /// The stiffest contact of which the loop without a hand is stable, at the profile's delay and the sample period; 100,000 where that
     /// is more.
     pub damped: f64,
     /// What one count of an encoder moves by no more than twice the friction and a ripple that nobody feels (K <= 2 f_c/D: Abbott and
