@@ -7,7 +7,7 @@ mod rig;
 use super::plot::draw::must_be_png;
 use super::{exit, out};
 use crate::device::dynamics::Inertia;
-use crate::device::profile::{Covered, Profile};
+use crate::device::profile::{Covered, EXACT_LIMITS, Profile};
 use crate::device::registry::Registry;
 use crate::device::simulated::Hand;
 use crate::haptics::guard::energy::EnergyGuard;
@@ -21,18 +21,6 @@ use std::sync::Arc;
 
 /// Share of the felt stiffness that a guard must keep to be the default.
 const KEPT: f64 = 0.9;
-/// Mass (kg), b (N·s/m), B (N·s/m), and the exact limits (N/m) for a delay of 0, 1 and 2 samples: eigenvalues of the sampled loop
-/// with hold and backward difference, no hand, 1 kHz.
-const EXACT: [(f64, f64, f64, [f64; 3]); 8] = [
-    (0.1, 0.1, 0.0, [200.0, 66.7, 40.0]),
-    (0.1, 0.5, 0.0, [1000.8, 333.8, 200.4]),
-    (0.1, 1.0, 0.0, [2003.3, 668.5, 401.7]),
-    (0.1, 0.1, 1.0, [2178.5, 725.4, 434.0]),
-    (0.1, 0.1, 5.0, [9704.0, 3211.0, 1895.0]),
-    (0.1, 0.1, 20.0, [32_900.0, 10_379.0, 5597.0]),
-    (0.25, 1.0, 5.0, [11_771.0, 3916.0, 2337.0]),
-    (1.0, 2.0, 10.0, [23_769.0, 7916.0, 4737.0]),
-];
 
 /// Arguments of `hapticd stability`.
 #[derive(Debug, clap::Args)]
@@ -208,7 +196,7 @@ struct Row {
 fn theory() -> anyhow::Result<Vec<Row>> {
     let shipped = Registry::builtin().profile("ideal-6dof")?;
     let mut rows = vec![];
-    for (mass, friction, damping, limits) in EXACT {
+    for (mass, friction, damping, limits) in EXACT_LIMITS {
         for (delay, exact) in (0..).zip(limits) {
             let mut profile = Profile::clone(&measure::uncapped(&shipped));
             if let Inertia::Ideal { mass: m, .. } = &mut profile.dynamics.inertia {

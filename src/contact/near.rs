@@ -1,8 +1,9 @@
 //! The place where tool and object are nearest, as the last answer left it: what pre-contact braking asks.
 //!
 //! Nothing is searched for. Touching, it is the deepest point of the answer. Apart, it is the best of the sixteen points that the query
-//! remembers as nearest, located in the field anew for this pose, or the closest points of the two triangles. So it costs little, its gap is never less than the true one but for the field's error, and it may be more where another part of the tool has
-//! come nearer and the query, that knows the tool to be clear, has not looked.
+//! remembers as nearest, located in the field anew for this pose, or the closest points of the two triangles. So it costs little, its gap
+//! is never less than the true one but for the field's error, and it may be more where another part of the tool has come nearer and the
+//! query, that knows the tool to be clear, has not looked.
 //!
 //! Only a ball and an object that has its proxy on the mesh are searched for the nearest triangle, within few units of work: the
 //! field of such a mesh may close what is open, and not have what is thin.

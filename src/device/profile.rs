@@ -12,9 +12,9 @@ mod ceiling;
 mod certified;
 mod file;
 
-pub use ceiling::Ceiling;
 #[cfg(test)]
 pub(crate) use ceiling::LEAST_DAMPED;
+pub use ceiling::{Ceiling, EXACT_LIMITS};
 pub use certified::{Certified, Covered};
 
 use crate::device::dynamics::Dynamics;

@@ -5,7 +5,7 @@ use hapticd::contact::ist::{IstParams, Solid, SphereTree};
 use hapticd::contact::near::{Near, near};
 use hapticd::contact::roles::Sampled;
 use hapticd::contact::vps::{PointShell, ShellParams};
-use hapticd::contact::{Budget, ObjectShape, Query, QueryState, ToolShape, query};
+use hapticd::contact::{Budget, Contact, ObjectShape, Query, QueryState, ToolShape, query};
 use hapticd::geometry::field::Field;
 use hapticd::geometry::field::build::{FieldParams, Resolution, Silent, build};
 use hapticd::geometry::{Point, Pose, TriMesh, Twist, Vec3, shapes};
@@ -51,7 +51,7 @@ fn ask(
     at: &Pose,
     frame: &Pose,
     state: &mut QueryState,
-) -> Option<Near> {
+) -> (Contact, Option<Near>) {
     let q = Query {
         tool,
         tool_pose: &(frame * at),
@@ -62,7 +62,7 @@ fn ask(
         material: &MATERIAL,
     };
     let contact = query(&q, Budget::UNLIMITED, state);
-    near(&q, &contact, state)
+    (contact, near(&q, &contact, state))
 }
 
 /// Down from 4 mm above to 0.5 mm inside, on a face and on a corner, wherever the two stand in the scene.
@@ -86,7 +86,7 @@ fn it_is_the_exact_gap_along_the_face_s_normal() {
             for k in 0..=90 {
                 let gap = 4e-3 - 5e-5 * f64::from(k);
                 let at = Pose::translation(2e-3, half + gap, -1e-3) * turn;
-                let found = ask(tool, object, &at, &frame, &mut state);
+                let (_, found) = ask(tool, object, &at, &frame, &mut state);
                 let found = found.unwrap_or_else(|| panic!("{name} at {gap}: nothing"));
                 // Points lie up to their spacing from the corner; of an object's points the same.
                 let short = if *name == "ball" { 0.0 } else { 8e-4 };
@@ -131,22 +131,13 @@ fn the_way_out_does_not_turn_over_where_only_the_triangles_touch() {
         for k in 0..=60 {
             let gap = 3e-5 - 1e-6 * f64::from(k);
             let pose = Pose::from(out * (0.018 + gap));
-            let q = Query {
-                tool: &tool,
-                tool_pose: &pose,
-                tool_twist: &Twist::ZERO,
-                object: &object,
-                object_pose: &Pose::identity(),
-                object_twist: &Twist::ZERO,
-                material: &MATERIAL,
-            };
-            let contact = query(&q, Budget::UNLIMITED, &mut state);
+            let (contact, found) = ask(&tool, &object, &pose, &Pose::identity(), &mut state);
             match (contact.touching, contact.n_points) {
                 (false, _) => apart += 1,
                 (true, 0) => unfelt += 1,
                 (true, _) => felt += 1,
             }
-            let found = near(&q, &contact, &state).unwrap_or_else(|| panic!("{gap}: nothing"));
+            let found = found.unwrap_or_else(|| panic!("{gap}: nothing"));
             assert!(found.normal.dot(&out) > 0.9, "{gap}: {found:?}");
             assert!((found.gap - gap).abs() < 4e-5, "{gap}: {found:?}");
         }

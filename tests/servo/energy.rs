@@ -4,7 +4,7 @@
 use crate::device::{Inside, Watched};
 use crate::world::{Bench, MS, floor, object, scene, sphere_tool};
 use hapticd::device::kinematics::Kinematics;
-use hapticd::device::profile::{Certified, Profile};
+use hapticd::device::profile::{Certified, EXACT_LIMITS, Profile};
 use hapticd::device::registry::Registry;
 use hapticd::device::simulated::{HandScript, PlantState, Setup, SimulatedDevice};
 use hapticd::device::{Accepted, Device, DeviceError, Lifecycle, ReadFault, Sample, WriteFault, actuators};
@@ -144,22 +144,9 @@ fn grows(mass: f64, damping: f64, virtual_damping: f64, delay: u32, k: f64) -> b
     energy() > before
 }
 
-/// Largest stable stiffness without a hand (research: eigenvalues of the sampled loop, ZOH, backward difference, delay of
-/// 0, 1, 2 samples on the whole force), N/m: mass, b, B, and one limit for each delay.
-const STABLE: [(f64, f64, f64, [f64; 3]); 8] = [
-    (0.1, 0.1, 0.0, [200.0, 66.7, 40.0]),
-    (0.1, 0.5, 0.0, [1000.8, 333.8, 200.4]),
-    (0.1, 1.0, 0.0, [2003.3, 668.5, 401.7]),
-    (0.1, 0.1, 1.0, [2178.5, 725.4, 434.0]),
-    (0.1, 0.1, 5.0, [9704.0, 3211.0, 1895.0]),
-    (0.1, 0.1, 20.0, [32900.0, 10379.0, 5597.0]),
-    (0.25, 1.0, 5.0, [11771.0, 3916.0, 2337.0]),
-    (1.0, 2.0, 10.0, [23769.0, 7916.0, 4737.0]),
-];
-
 #[test]
 fn the_stable_stiffness_is_that_of_the_sampled_loop_within_two_percent() {
-    for (mass, b, damping, limits) in STABLE {
+    for (mass, b, damping, limits) in EXACT_LIMITS {
         for (delay, limit) in (0..).zip(limits) {
             assert!(
                 !grows(mass, b, damping, delay, 0.98 * limit),

@@ -45,7 +45,7 @@ impl AtTool {
     }
 
     /// Ways that one count of each joint moves the tool by, m.
-    fn counts(&self, profile: &Profile) -> [f64; 3] {
+    pub(super) fn counts(&self, profile: &Profile) -> [f64; 3] {
         let count = |i: usize| profile.encoders.map_or(0.0, |e| e.radians_per_count[i].abs());
         std::array::from_fn(|i| self.jacobian.column(i).norm() * count(i))
     }

@@ -48,7 +48,7 @@ pub(super) fn respond(
     for (slot, &octant) in contact.points.iter_mut().zip(&order).take(found) {
         let deepest = &sums.deepest[octant];
         *slot = ContactPoint {
-            position: (q.object_pose * corner(frame, deepest)).coords,
+            position: (q.object_pose * place(frame, deepest)).coords,
             normal: normal(q, &gradient(deepest)),
             depth: f64::from(deepest.depth),
             area: area / found as f64,
@@ -62,7 +62,7 @@ pub(super) fn respond(
 }
 
 /// Where it is, the object's frame.
-fn corner(frame: &Frame<'_>, deepest: &Deepest) -> Point {
+fn place(frame: &Frame<'_>, deepest: &Deepest) -> Point {
     frame.field.origin + Vec3::from(deepest.at.map(f64::from)) * frame.field.cell
 }
 
@@ -91,7 +91,7 @@ fn deepen(
 ) {
     let relative = q.object_pose.inv_mul(q.tool_pose);
     let (mut deepest, mut inward, mut hint) = (f64::from(from.middle), gradient(from), u32::MAX);
-    let mut next = corner(frame, from);
+    let mut next = place(frame, from);
     let mut best = next - inward * f64::from(from.depth - from.middle);
     let searches = if contact.touching { CLIMB } else { 0 };
     let (work, late) = (contact.work, contact.deadline_hit);
