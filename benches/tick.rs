@@ -243,8 +243,13 @@ fn in_contact(device: &str, law: Law, energy: EnergyGuard) -> Vec<u64> {
     let mut device = Registry::builtin().open(device, &options).expect("shipped");
     device.calibrate().expect("calibrates");
     let coupling = Coupling { law, ..Coupling::default() };
-    let config =
-        ServoConfig { coupling, energy, gate_force: 1e3, gate_torque: 1e3, ..ServoConfig::default() };
+    let config = ServoConfig {
+        coupling,
+        energy: Some(energy),
+        gate_force: 1e3,
+        gate_torque: 1e3,
+        ..ServoConfig::default()
+    };
     let (mut handle, end) = channel(config);
     let mut run = VirtualServo::new(end, device);
     let floor = Field::from_fn(Point::new(-0.06, -0.06, -0.06), 0.12 / 32.0, [33; 3], |p| -0.004 - p.y);

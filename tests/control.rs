@@ -1019,3 +1019,18 @@ fn state_goes_to_the_session_s_own_port_only() {
     assert!(first.state(Duration::from_millis(200)).expect("hears").is_none());
     assert!(silent.state(Duration::from_millis(200)).expect("hears").is_none(), "it never attached");
 }
+
+/// A profile of one's own that states more than its figures bear: the log says what it states, and who helps.
+#[test]
+fn a_profile_that_states_more_than_it_bears_is_told_of_in_the_log() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let shipped = include_str!("../devices/phantom-omni.toml");
+    let bold = shipped.replace("max_stiffness = { value = 700.0", "max_stiffness = { value = 70000.0");
+    std::fs::write(dir.path().join("phantom-omni.toml"), bold).expect("written");
+    let config = |profiles: &str| format!("[device]\nname = \"phantom-omni\"\nprofiles = \"{profiles}\"\n");
+    let d = Daemon::start(&config(&dir.path().display().to_string()));
+    d.wait_log("70000 N/m as stated");
+    d.wait_log("`hapticd doctor` says what to do about it");
+    let d = Daemon::start(&config(""));
+    assert!(!d.log().contains("as stated"), "{}", d.log());
+}

@@ -203,6 +203,40 @@ fn each_shortfall_is_found_explained_and_cured() {
 
 /// Who joins the group of the device nodes can command raw torque past every guard: the cure says so, and that the service needs
 /// nobody to.
+/// A profile of one's own that states more than its figures bear is lowered, and a degraded line says from what to what; what it is guarded by
+/// stands beside.
+#[test]
+fn a_profile_that_states_more_than_it_bears_is_degraded() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let shipped = include_str!("../devices/phantom-omni.toml");
+    let stated = |k: &str| {
+        shipped.replace("max_stiffness = { value = 700.0", &format!("max_stiffness = {{ value = {k}"))
+    };
+    std::fs::write(dir.path().join("phantom-omni.toml"), stated("70000.0")).expect("written");
+    let root = Root::new(dir.path());
+    for (profiles, status) in [(None, None), (Some(dir.path()), Some(Status::Degraded))] {
+        let registry = Registry::with(profiles).expect("sound");
+        let named = ["phantom-omni".to_owned()];
+        let all =
+            checks(&root, &FifoAttempt::Granted, &registry, &named, &Daemon::Silent("none runs".into()));
+        let found = all.iter().find(|c| c.name == "stiffness phantom-omni");
+        assert_eq!(found.map(|c| c.status), status, "{all:#?}");
+        if let Some(found) = found {
+            let to = registry.profile("phantom-omni").expect("there").max_stiffness;
+            assert!(
+                found.why.contains("70000 N/m") && found.why.contains(&format!("{to:.0}")),
+                "{}",
+                found.why
+            );
+            assert!(found.cure.as_ref().is_some_and(|c| c.contains("docs/new-device.md")), "{found:?}");
+        }
+        assert!(
+            line(&all, "energy bound phantom-omni").why.contains("\"profile\" is \"observe\""),
+            "{all:#?}"
+        );
+    }
+}
+
 #[test]
 fn the_cure_for_a_closed_node_tells_what_joining_its_group_means() {
     let all = on(&[("dev/bus/usb/001/007", None)], &FifoAttempt::Granted);

@@ -53,6 +53,8 @@ mod lists;
 mod many;
 #[path = "servo/matrix.rs"]
 mod matrix;
+#[path = "servo/own.rs"]
+mod own;
 #[path = "servo/pin.rs"]
 mod pin;
 #[path = "servo/presets.rs"]

@@ -164,7 +164,7 @@ impl Ports {
     fn applied(&mut self, tick: u64, command: &Wrench) {
         if self.guard != EnergyGuard::Off {
             let efforts = self.efforts(command);
-            self.account.applied(tick, &efforts, true);
+            self.account.applied(tick, &efforts, true, 0.0);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{exit, out};
 use crate::device::attached::Kind;
 use crate::device::known::{self, Seen};
-use crate::device::profile::{Calibration, Profile, Workspace};
+use crate::device::profile::{Calibration, KEPT, Profile, Workspace};
 use crate::device::registry::{REPLAY, Registry};
 use comfy_table::{CellAlignment, Table};
 use serde_json::{Value, json};
@@ -61,6 +61,7 @@ fn table(profiles: &[&Profile]) -> String {
         "K N/m",
         "B N·s/m",
         "CERTIFIED N/m",
+        "GUARD",
         "WORKSPACE mm",
         "HOLDS TORQUE",
         "CALIBRATION",
@@ -76,6 +77,7 @@ fn table(profiles: &[&Profile]) -> String {
             format!("{:.0}", p.max_stiffness),
             format!("{}", p.max_damping),
             certified(p),
+            p.kept.strictest().name().into(),
             workspace(&p.workspace),
             hold(p),
             calibration(p).into(),
@@ -91,8 +93,10 @@ fn table(profiles: &[&Profile]) -> String {
     format!(
         "{text}\n\nCERTIFIED: what limits.energy = \"certified\" lets be felt without and beyond the device's friction; \
          - = nothing is certified, so nothing is bounded.\n\
+         GUARD: what limits.energy = \"profile\" is: the strictest that keeps {:.0} % of the stable stiffness (hapticd stability NAME).\n\
          Each is simulated unless the configuration says device.driver = \"attached\", which needs a driver.\n\
-         The device \"{REPLAY}\" plays a recording of any of them back (device.recording)."
+         The device \"{REPLAY}\" plays a recording of any of them back (device.recording).",
+        100.0 * KEPT
     )
 }
 
@@ -223,6 +227,7 @@ fn to_json(p: &Profile, with_sources: bool) -> Value {
         "certified": p.covered(PERIOD).map(|c| {
             json!({ "damping": c.damping, "friction": c.friction, "stiffness": c.stiffness })
         }),
+        "guard": p.kept.strictest().name(),
         "workspace": shape,
         "workspace_radius": p.workspace_radius,
         "torque_hold": p.torque_hold,
@@ -309,6 +314,8 @@ mod tests {
         let falcon = to_json(&registry.profile("novint-falcon").expect("shipped"), true);
         assert_eq!((&falcon["torque_hold"], &falcon["max_force"]), (&Value::Null, &json!(8.0)));
         assert_eq!(falcon["certified"], Value::Null, "its friction is guessed");
+        let omni = to_json(&registry.profile("phantom-omni").expect("shipped"), false);
+        assert_eq!((&ideal["guard"], &omni["guard"]), (&json!("controller"), &json!("observe")));
         assert!(falcon["sources"]["delta.a"].as_str().is_some_and(|s| s.contains("libnifalcon")));
     }
 

@@ -7,7 +7,7 @@ mod rig;
 use super::plot::draw::must_be_png;
 use super::{exit, out};
 use crate::device::dynamics::Inertia;
-use crate::device::profile::{Covered, EXACT_LIMITS, Profile};
+use crate::device::profile::{self, Covered, EXACT_LIMITS, KEPT, Profile};
 use crate::device::registry::Registry;
 use crate::device::simulated::Hand;
 use crate::haptics::guard::energy::EnergyGuard;
@@ -18,9 +18,6 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-
-/// Share of the felt stiffness that a guard must keep to be the default.
-const KEPT: f64 = 0.9;
 
 /// Arguments of `hapticd stability`.
 #[derive(Debug, clap::Args)]
@@ -116,11 +113,7 @@ impl Kept {
         let bounded = width.iter().any(|l| l.certified.is_some());
         let certified = bounded.then(|| least(certified, |l| l.certified));
         let controller = least(controller, |l| Some(l.controller));
-        let strictest = match certified {
-            Some(kept) if kept >= KEPT => "certified",
-            _ if controller >= KEPT => "controller",
-            _ => "observe",
-        };
+        let strictest = profile::Kept { controller, certified: certified.unwrap_or(0.0) }.strictest().name();
         Self { controller, certified, strictest }
     }
 }

@@ -5,10 +5,12 @@ use super::source::{SourceError, Table};
 /// What the energy guard does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Energy {
+    /// What the device's profile names.
+    #[default]
+    Profile,
     /// No account.
     Off,
     /// The account is kept and shown.
-    #[default]
     Observe,
     /// The force is lowered to what the account covers.
     Certified,
@@ -47,7 +49,7 @@ impl Default for Limits {
             workspace_factor: 3.0,
             slew_n_s: 2000.0,
             slew_nm_s: 100.0,
-            energy: Energy::Observe,
+            energy: Energy::Profile,
         }
     }
 }
@@ -74,13 +76,16 @@ impl Limits {
 
 fn energy(t: &Table<'_>) -> Result<Energy, SourceError> {
     match t.opt::<String>("energy")?.as_deref() {
-        None | Some("observe") => Ok(Energy::Observe),
+        None | Some("profile") => Ok(Energy::Profile),
+        Some("observe") => Ok(Energy::Observe),
         Some("off") => Ok(Energy::Off),
         Some("certified") => Ok(Energy::Certified),
         Some("controller") => Ok(Energy::Controller),
         Some(word) => Err(t.error(
             "energy",
-            format!("'{word}' is none of \"off\", \"observe\", \"controller\" and \"certified\""),
+            format!(
+                "'{word}' is none of \"profile\", \"off\", \"observe\", \"controller\" and \"certified\""
+            ),
         )),
     }
 }

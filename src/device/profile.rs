@@ -11,11 +11,13 @@ mod at_tool;
 mod ceiling;
 mod certified;
 mod file;
+mod kept;
 
 #[cfg(test)]
 pub(crate) use ceiling::LEAST_DAMPED;
 pub use ceiling::{Ceiling, EXACT_LIMITS};
 pub use certified::{Certified, Covered};
+pub use kept::{Guard, KEPT, Kept};
 
 use crate::device::dynamics::Dynamics;
 use crate::device::kinematics::Kinematics;
@@ -79,6 +81,8 @@ pub struct Profile {
     pub dynamics: Dynamics,
     /// Friction that the energy guard may count on.
     pub certified: Certified,
+    /// What the energy guards keep of its stiffness.
+    pub kept: Kept,
     /// Link between host and device.
     pub transport: Transport,
     /// Key and source of every number in the file, in the file's order.

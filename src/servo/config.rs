@@ -31,8 +31,9 @@ pub struct ServoConfig {
 
     /// How device and tool hang together.
     pub coupling: Coupling,
-    /// What the energy guard does.
-    pub energy: EnergyGuard,
+    /// What the energy guard does. `None` = the strictest that keeps nearly all of the device's stable stiffness
+    /// ([`Kept::strictest`](crate::device::profile::Kept::strictest)).
+    pub energy: Option<EnergyGuard>,
     /// Damping time of the coupling, s: a contact of stiffness K is damped with this times K. `None` = what the profile
     /// allows ([`damping_time`](crate::haptics::coupling::damping_time)).
     pub damping_time: Option<f64>,
@@ -89,7 +90,7 @@ impl Default for ServoConfig {
             slew_force: 2_000.0,
             slew_torque: 100.0,
             coupling: Coupling::default(),
-            energy: EnergyGuard::default(),
+            energy: None,
             damping_time: None,
             gate_force: 0.2,
             gate_torque: 0.01,

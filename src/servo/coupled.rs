@@ -189,6 +189,11 @@ impl Coupled {
         self.caps.linear() > 0.0
     }
 
+    /// Stiffness of a virtual tool's spring, N/m; none without.
+    pub(super) fn spring_stiffness(&self) -> Option<f64> {
+        self.virtual_tool().then(|| self.linear())
+    }
+
     /// Stiffness of the spring, N/m.
     fn linear(&self) -> f64 {
         if self.pushes() { self.caps.stiffness } else { LEASH }

@@ -17,10 +17,11 @@
 )]
 
 use super::config::ServoConfig;
+use super::own::Given;
 use crate::device::Sample;
 use crate::device::io::phase::FRAME_NS;
 use crate::device::kinematics::Kinematics;
-use crate::device::profile::Profile;
+use crate::device::profile::{Guard, Profile};
 use crate::geometry::{Vec3, Wrench};
 use crate::haptics::guard::energy::{Account, EnergyGuard, PORTS, PerPort, Port};
 use nalgebra::Matrix3;
@@ -52,6 +53,8 @@ pub(super) struct Energy {
     weight: Wrench,
     /// Most that may be added in one tick, N and N·m.
     most: (f64, f64),
+    /// Period of the servo, s.
+    period: f64,
     /// Shortest time from sample to sample, s: no driven device has more than one in a USB frame, and a simulated one has one a tick.
     frame: f64,
 }
@@ -71,13 +74,18 @@ impl Energy {
         }
         let delay = profile.transport.read_delay + profile.transport.write_delay;
         Self {
-            guard: config.energy,
+            guard: config.energy.unwrap_or(match profile.kept.strictest() {
+                Guard::Observe => EnergyGuard::Observe,
+                Guard::Controller => EnergyGuard::Controller,
+                Guard::Certified => EnergyGuard::Certified,
+            }),
             account: Account::new(ports, config.dt(), delay),
             profile: profile.clone(),
             last: None,
             jacobian: Matrix3::identity(),
             weight: Wrench::ZERO,
             frame: config.dt().min(FRAME_NS as f64 * 1e-9),
+            period: config.dt(),
             most: (config.slew_force * config.dt(), config.slew_torque * config.dt()),
         }
     }
@@ -166,11 +174,21 @@ impl Energy {
         }
     }
 
-    /// Not more than a command may grow in one tick: at a crawl any debt would ask for endless damping.
+    /// Not more than a command may grow in one tick, and no more damping than the device renders stably: at a crawl any debt would ask for
+    /// endless damping.
     fn gentle(&self, wrench: Wrench) -> Wrench {
         let part = |size: f64, most: f64| if size > most { most / size } else { 1.0 };
         let (force, torque) = (wrench.force.norm(), wrench.torque.norm());
-        wrench.scaled(part(force, self.most.0).min(part(torque, self.most.1)))
+        let [a, b, c, d, e, f] = self.account.moved().map(|way| way / self.period);
+        let profile = &self.profile;
+        let (speed, turning) = match profile.kinematics {
+            Kinematics::Ideal => (Vec3::new(a, b, c).norm(), Vec3::new(d, e, f).norm()),
+            Kinematics::Delta(_) | Kinematics::Serial3R(_) => {
+                ((self.jacobian * Vec3::new(a, b, c)).norm(), 0.0)
+            }
+        };
+        let damped = (profile.max_damping * speed, profile.max_rot_damping * turning);
+        wrench.scaled(part(force, self.most.0.min(damped.0)).min(part(torque, self.most.1.min(damped.1))))
     }
 
     /// Lowers the command of tick `tick` to what the account covers, or adds what pays its debt; `weight` is its part that balances the mechanism.
@@ -196,14 +214,30 @@ impl Energy {
         Bounded { wrench: *weight + rest.scaled(factor), factor, acts: true, adds: false }
     }
 
-    /// What the motors got in tick `tick`, and whether the tool was in contact, the force on.
-    pub(super) fn applied(&mut self, tick: u64, applied: &Wrench, contact: bool) {
+    /// What the motors got in tick `tick`, whether the tool was in contact, the force on, and what of it the scene gave of its own.
+    pub(super) fn applied(&mut self, tick: u64, applied: &Wrench, contact: bool, given: &Given) {
         if self.guard == EnergyGuard::Off {
             return;
         }
         // No force at all carries no weight either.
         let weight = if *applied == Wrench::ZERO { Wrench::ZERO } else { self.weight };
         let rest = Wrench { force: applied.force - weight.force, torque: applied.torque - weight.torque };
-        self.account.applied(tick, &self.efforts(&rest), contact);
+        let mut efforts = self.efforts(&rest);
+        let mut work = 0.0;
+        // The energy bound promises the hand that nothing gives it more than it put in: not an object's motion either.
+        if self.guard != EnergyGuard::Certified {
+            let part = part_of(&efforts, &self.efforts(&given.wanted));
+            let effects = self.efforts(&given.effects);
+            efforts.iter_mut().zip(effects).for_each(|(effort, effect)| *effort -= part * effect);
+            work = part * given.driven + given.risen;
+        }
+        self.account.applied(tick, &efforts, contact, work);
     }
+}
+
+/// How much of `wanted` there is in `applied`, 0..=1.
+fn part_of(applied: &PerPort, wanted: &PerPort) -> f64 {
+    let dot = |a: &PerPort, b: &PerPort| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let whole = dot(wanted, wanted);
+    if whole > 0.0 { (dot(applied, wanted) / whole).clamp(0.0, 1.0) } else { 0.0 }
 }

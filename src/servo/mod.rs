@@ -17,6 +17,7 @@ pub mod heap;
 pub mod lapse;
 pub mod mapping;
 pub mod motion;
+mod own;
 pub mod query;
 pub mod record;
 pub mod rt;

@@ -22,6 +22,7 @@ use super::fading::{Before, MAX_GAIN, about, begin, fade, pressed, size};
 use super::lapse::{Back, Lapse, Pressed};
 use super::mapping::ToolState;
 use super::motion::{Motions, Played, Stream};
+use super::own::{Own, Spring};
 use super::slots::{MEMORIES, Memory, Slot};
 use crate::contact::near::{Near, near, nearest_facet};
 use crate::contact::share::share_gently;
@@ -95,6 +96,8 @@ pub struct Touch {
     pub damping: Matrix6<f64>,
     /// Sum of the stiffnesses times the motion of what they belong to, same frame, N/s: how fast the wrench grows under a tool at rest.
     pub carried: Wrench,
+    /// What the scene gives of its own.
+    pub(super) own: Own,
     /// What objects that begin to fade in leave out, N, torques about the device's tool point and measured at the tool's radius.
     pub left_out: f64,
     /// Deepest penetration, m.
@@ -137,6 +140,7 @@ impl Touch {
         stiffness: Matrix6::from_array_storage(nalgebra::ArrayStorage([[0.0; 6]; 6])),
         damping: Matrix6::from_array_storage(nalgebra::ArrayStorage([[0.0; 6]; 6])),
         carried: Wrench::ZERO,
+        own: Own::NOTHING,
         left_out: 0.0,
         depth: 0.0,
         distance: f64::INFINITY,
@@ -160,9 +164,11 @@ impl Touch {
         self.felt || self.effects != Push::NONE
     }
 
-    /// Adds what effects do.
-    pub(super) fn pushed(&mut self, push: &Push) {
+    /// Adds what effects do to a virtual tool that moves with `velocity`.
+    pub(super) fn pushed(&mut self, push: &Push, velocity: &Vec3) {
         self.wrench.force += push.force;
+        // What they damp is taken, and nobody's to give.
+        self.own.power += (push.force + push.damping * velocity).dot(velocity);
         let (mut k, mut b) =
             (self.stiffness.fixed_view_mut::<3, 3>(0, 0), self.damping.fixed_view_mut::<3, 3>(0, 0));
         k += push.stiffness;
@@ -380,6 +386,7 @@ impl Queries {
         };
         let part = slot.lapse.part(&all, &world.lapse.shared(self.shares));
         self.held = self.held.saturating_add(slot.lapse.holds().into());
+        let spring = Spring::of(&c, radius);
         c.wrench = c.wrench.scaled(part);
         // Where nothing of it is felt nothing is damped: on the way out that would hold the hand back.
         let tau = if part > 0.0 { world.tau } else { 0.0 };
@@ -404,14 +411,15 @@ impl Queries {
             whole += rubbed.wrench;
         }
         let before = if recent { slot.gain } else { 1.0 };
+        let again = same && recent && slot.anew;
         if anew && c.felt() {
             let felt = if recent { slot.felt } else { Wrench::ZERO };
             let there = if same && recent { slot.stiffness / stiffness } else { 0.0 };
             let in_place = changed && same && slot.pose == played.pose;
             let most = if in_place { MAX_GAIN } else { 1.0 };
             let moved = (world.dt + waited.min(GRACE)) * there.min(1.0);
-            let spring = if recent { slot.spring } else { Wrench::ZERO };
-            let before = Before { spring, moved, most, again: same && recent && slot.anew };
+            let before =
+                Before { spring: if recent { slot.spring } else { Wrench::ZERO }, moved, most, again };
             slot.gain = begin(&before, &c, &relative, &played, world);
             let most = CATCH * size(&felt, radius) + LEAP_FORCE;
             if waited > GRACE && most < size(&c.wrench, radius) {
@@ -425,11 +433,10 @@ impl Queries {
             _ => slot.most = f64::INFINITY,
         }
         let gain = slot.gain;
+        let share = std::mem::replace(&mut slot.share, gain * part);
         slot.id = object.id;
         slot.incarnation = object.incarnation;
-        slot.tick = world.tick;
-        slot.need = c.need;
-        slot.units = units;
+        (slot.tick, slot.need, slot.units) = (world.tick, c.need, units);
         (slot.pose, slot.rest, slot.stiffness) = (played.pose, object.pose, stiffness);
         (slot.anew, slot.stopped) = (anew && c.felt(), played.stream == Stream::Stopped);
         (slot.felt, slot.spring) = (whole.scaled(gain), c.wrench.scaled(gain));
@@ -442,6 +449,13 @@ impl Queries {
         sum.deadline_hit |= c.deadline_hit;
         sum.after_lapse |= slot.lapse.holds();
         if c.felt() {
+            let came = match (anew, recent) {
+                (true, _) if again => world.dt / world.fade,
+                (false, true) => gain * part - share,
+                _ => 0.0,
+            };
+            sum.own.drives(&slot.felt, &motion);
+            sum.own.holds(&spring, gain * part, came);
             let stiffness = c.stiffness * gain;
             sum.stiffness += stiffness;
             sum.carried += coupling::times(&stiffness, &motion);

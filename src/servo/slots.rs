@@ -36,6 +36,8 @@ pub(super) struct Slot {
     pub(super) stopped: bool,
     /// Fading gain, 0..=1 (above while a softened object fades down).
     pub(super) gain: f64,
+    /// What is felt of it: that, and what a lapse leaves.
+    pub(super) share: f64,
     /// Wrench felt in that tick, and what of it was not damping.
     pub(super) felt: Wrench,
     pub(super) spring: Wrench,
@@ -62,6 +64,7 @@ impl Slot {
             anew: false,
             stopped: false,
             gain: 1.0,
+            share: 1.0,
             felt: Wrench::ZERO,
             spring: Wrench::ZERO,
             stiffness: 0.0,

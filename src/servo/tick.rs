@@ -25,6 +25,7 @@ use super::delay::LoopDelay;
 use super::energy::Energy;
 use super::handle::ServoEnd;
 use super::mapping::{Mapping, ToolState};
+use super::own::{self, Given};
 use super::query::{Queries, Touch, World};
 use super::record::*;
 use super::schedule::Plan;
@@ -36,7 +37,7 @@ use crate::device::{Accepted, Device, Lifecycle, WriteFault};
 use crate::geometry::{Pose, Vec3, Wrench};
 use crate::haptics::braking::Brake;
 use crate::haptics::coupling::{self, Felt, Rendered};
-use crate::haptics::effects::{Effects, Pace, Push};
+use crate::haptics::effects::{Effects, Pace};
 use crate::haptics::guard::{self, Limits};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -85,6 +86,7 @@ struct Command {
     /// Factor of the energy bound.
     bound: f64,
     gain: f64,
+    given: Given,
     zero: ZeroReason,
     flags: u32,
 }
@@ -172,7 +174,8 @@ impl Servo {
         let command = self.command(&sensed, &tool, &touch, dt);
         // 8. Write the device.
         let accepted = self.write(device, clock.now_ns(), command.wrench);
-        self.energy.applied(self.tick, &accepted.applied, touch.acts() && self.arming.gain() > 0.0);
+        let pressed = touch.acts() && self.arming.gain() > 0.0;
+        self.energy.applied(self.tick, &accepted.applied, pressed, &command.given);
         // 9. One record.
         let record =
             self.record(plan, now, clock.now_ns(), &adopted, &sensed, &tool, &touch, &command, accepted);
@@ -262,7 +265,7 @@ impl Servo {
             push.add(&self.brake.step(&braking, near.as_ref(), &(v - moves), dt), 1.0);
             // A virtual tool feels both; a device directly feels each within what it bears.
             if self.coupled.virtual_tool() {
-                touch.pushed(&push);
+                touch.pushed(&push, v);
             } else {
                 touch.effects = push;
             }
@@ -279,12 +282,12 @@ impl Servo {
             stiffness: self.mapping.stiffness(&touch.stiffness, &tool.lever),
             damping: self.mapping.stiffness(&touch.damping, &tool.lever),
         };
-        let rendered = if self.coupled.virtual_tool() {
+        let (rendered, effects) = if self.coupled.virtual_tool() {
             let radius = self.end.snapshots.current().map_or(0.0, |s| s.tool.bound_radius);
             let fade = self.end.config.fade;
             let wrench = self.coupled.step(tool, touch, &self.mapping, radius, fade, dt);
             self.factor = 1.0;
-            Rendered { wrench, factor: 1.0, load: 0.0 }
+            (Rendered { wrench, factor: 1.0, load: 0.0 }, Wrench::ZERO)
         } else {
             let caps = self.delay.caps();
             let nothing =
@@ -295,7 +298,7 @@ impl Servo {
             };
             // Effects never lower a contact: a wall would be gone as long as they last, and come back under a hand deep in it.
             let left = (1.0 - contacts.load).max(LEAST_LEFT);
-            let felt = self.effect(touch, tool);
+            let felt = own::effects(&touch.effects, &self.mapping, &tool.lever);
             let effects = match &felt {
                 Some(felt) => coupling::render_within(&caps, felt, left, self.effect_factor, dt),
                 None => nothing(self.effect_factor),
@@ -306,7 +309,8 @@ impl Servo {
                 (false, true) => effects.factor,
                 (_, false) => contacts.factor,
             };
-            Rendered { wrench: contacts.wrench + effects.wrench, factor, load: contacts.load }
+            let wrench = contacts.wrench + effects.wrench;
+            (Rendered { wrench, factor, load: contacts.load }, effects.wrench)
         };
         let config = &self.end.config;
         let situation = super::arming::Situation {
@@ -318,6 +322,7 @@ impl Servo {
             clutched: self.mapping.clutched(),
             held: config.deadman == 0 || sensed.buttons & config.deadman != 0,
         };
+        let before = self.arming.gain();
         let gain = self.arming.step(&situation, config);
         let mut wanted = self.arming.frozen().unwrap_or(rendered.wrench);
         let mut weight = Wrench::ZERO;
@@ -358,8 +363,12 @@ impl Servo {
             zero => zero,
         };
         let stopping = self.end.flags.stopping() && self.arming.state() == ServoState::Idle;
+        let (spring, ramp) = (self.coupled.spring_stiffness(), (before, self.arming.gain()));
+        let given =
+            Given::of(&touch.own, &rendered.wrench, dt, self.mapping.scale(), spring, self.factor, ramp);
         Command {
             wrench,
+            given: Given { effects, ..given },
             stiffness: if touch.felt {
                 self.coupled.stiffness(coupling::translational(&felt.stiffness))
             } else {
@@ -371,22 +380,6 @@ impl Servo {
             zero: if stopping { ZeroReason::Shutdown } else { zero },
             flags,
         }
-    }
-
-    /// What effects do, in the device's terms.
-    fn effect(&self, touch: &Touch, tool: &ToolState) -> Option<Felt> {
-        let push = Some(&touch.effects).filter(|p| **p != Push::NONE)?;
-        let at_origin = |m: &nalgebra::Matrix3<f64>| {
-            let mut whole = nalgebra::Matrix6::zeros();
-            whole.fixed_view_mut::<3, 3>(0, 0).copy_from(m);
-            self.mapping.stiffness(&whole, &tool.lever)
-        };
-        let wrench = Wrench { force: push.force, torque: Vec3::zeros() };
-        Some(Felt {
-            wrench: self.mapping.wrench(&wrench, &tool.lever),
-            stiffness: at_origin(&push.stiffness),
-            damping: at_origin(&push.damping),
-        })
     }
 
     /// Writes the command, or zero by the device's own means where it takes nothing else.

@@ -7,6 +7,7 @@ use crate::sheets::{dense, edge};
 use crate::world::{Bench, object, scene, sphere_tool};
 use hapticd::contact::{Deadline, ObjectShape};
 use hapticd::geometry::{Pose, TriMesh, Twist, Vec3, shapes};
+use hapticd::haptics::guard::energy::EnergyGuard;
 use hapticd::scene::snapshot::{Snapshot, SnapshotObject};
 use hapticd::servo::handle::ServoConfig;
 use hapticd::servo::lapse::Lapse;
@@ -31,8 +32,11 @@ fn whole(shape: &ObjectShape) -> SnapshotObject {
 
 /// A bench whose hand stands at `from` with the force on.
 fn armed(shape: &ObjectShape, radius: f64, budget_units: u32, from: Vec3) -> (Bench, Puppet) {
+    guarded(shape, radius, ServoConfig { budget_units, ..ServoConfig::default() }, from)
+}
+
+fn guarded(shape: &ObjectShape, radius: f64, config: ServoConfig, from: Vec3) -> (Bench, Puppet) {
     let puppet = Puppet::new(from);
-    let config = ServoConfig { budget_units, ..ServoConfig::default() };
     let mut bench = Bench::new(Box::new(puppet.clone()), config);
     bench.publish(scene(1, &sphere_tool(radius), vec![whole(shape)]));
     bench.arm();
@@ -65,7 +69,9 @@ fn a_stroked_socket_presses_whole_at_the_motors() {
     let want = STIFFNESS * press;
     for (finer, speed) in [(5, 0.1), (5, 0.3), (6, 0.1), (6, 0.3)] {
         let shape = meshed(&cup(radius, finer));
-        let mut rig = armed(&shape, r, 0, Vec3::zeros());
+        // The contact's own force: what is stroked so fast over facets so small makes debt, which the controller would damp.
+        let config = ServoConfig { energy: Some(EnergyGuard::Observe), ..ServoConfig::default() };
+        let mut rig = guarded(&shape, r, config, Vec3::zeros());
         let at = |a: f64| Vec3::new(a.sin(), 0.01, -a.cos()).normalize() * far;
         go(&mut rig, at(0.0), 1e-4, |_, _, _| {});
         let (mut least, mut along, mut behind, mut work, mut way) = (f64::MAX, 0.0f64, 0, 0.0, 0.0);

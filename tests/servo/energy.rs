@@ -43,7 +43,7 @@ fn ideal(mass: f64, damping: f64, delay: u32) -> Profile {
 
 pub fn config(damping_time: f64, energy: EnergyGuard) -> ServoConfig {
     ServoConfig {
-        energy,
+        energy: Some(energy),
         damping_time: Some(damping_time),
         max_velocity: 1e3,
         slew_force: 1e9,

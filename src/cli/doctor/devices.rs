@@ -65,17 +65,17 @@ pub fn checks(root: &Root, registry: &Registry, wanted: &[String], daemon: &Daem
 fn energy(registry: &Registry, device: &str) -> Option<Check> {
     let profile = registry.profile(device).ok().filter(|p| p.max_force > 0.0)?;
     let name = format!("energy bound {device}");
-    Some(Check::ok(
-        &name,
-        match profile.covered(1e-3) {
-            Some(c) => format!(
-                "limits.energy = \"certified\" lets {:.0} N/m be felt, and {:.3} N beyond; without it {:.0} N/m",
-                c.stiffness, c.friction, profile.max_stiffness
-            ),
-            None => "not certifiable: the profile certifies no friction of the device, so nothing is bounded"
-                .into(),
-        },
-    ))
+    let by_default = profile.kept.strictest().name();
+    let covered = match profile.covered(1e-3) {
+        Some(c) => format!(
+            "limits.energy = \"certified\" lets {:.0} N/m be felt, and {:.3} N beyond; without it {:.0} N/m",
+            c.stiffness, c.friction, profile.max_stiffness
+        ),
+        None => {
+            "not certifiable: the profile certifies no friction of the device, so nothing is bounded".into()
+        }
+    };
+    Some(Check::ok(&name, format!("{covered}; limits.energy = \"profile\" is \"{by_default}\"")))
 }
 
 /// A profile that states more stiffness than its own figures bear.

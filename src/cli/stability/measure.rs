@@ -45,8 +45,12 @@ pub(super) fn shakes(
     window: usize,
     rest: f64,
 ) -> Result<bool, DeviceError> {
-    let config =
-        ServoConfig { damping_time: Some((damping / k).min(1.0)), energy, max_velocity: 1e3, ..config() };
+    let config = ServoConfig {
+        damping_time: Some((damping / k).min(1.0)),
+        energy: Some(energy),
+        max_velocity: 1e3,
+        ..config()
+    };
     let mut rig = Rig::new(profile, held(hand), PUSH, config, Walls::Between(k, 0.02))?;
     let mut deviation = |ticks: usize| {
         let (mut sum, mut squares) = (0.0, 0.0);
@@ -163,7 +167,7 @@ pub(super) fn felt(
     damping_time: Option<f64>,
 ) -> Result<Felt, DeviceError> {
     let profile = Arc::new(profile.clone());
-    let config = || ServoConfig { energy, damping_time, ..config() };
+    let config = || ServoConfig { energy: Some(energy), damping_time, ..config() };
     let hand = "hand = 'normal'\nkeyframe = [{ time = 0.0, position = [0, 0, 0] }, { time = 0.5, position = [0, 0, 0] },\n\
                 { time = 1.5, position = [0, -0.015, 0] }]\n";
     let hand = HandScript::parse(hand).map_err(|e| DeviceError::Driver(e.to_string()))?;

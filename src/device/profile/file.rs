@@ -1,10 +1,9 @@
 //! `devices/*.toml` -> [`Profile`]: strict, every number with its source.
 
 mod raw;
+mod sure;
 
-use super::{
-    Calibration, Certified, Encoders, Gimbal, MAX_DELAY, Motors, Profile, ProfileError, Transport, Workspace,
-};
+use super::{Calibration, Encoders, Gimbal, MAX_DELAY, Motors, Profile, ProfileError, Transport, Workspace};
 use crate::device::dynamics::{Dynamics, Friction, Housing, Inertia, SerialInertia};
 use crate::device::kinematics::delta::Delta;
 use crate::device::kinematics::serial::Serial3R;
@@ -162,7 +161,8 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Profile> {
         motors,
         gimbal,
         dynamics,
-        certified: certified(&cx, &raw, &kinematics)?,
+        certified: sure::certified(&cx, &raw, &kinematics)?,
+        kept: sure::kept(&cx, &raw)?,
         transport: Transport {
             read_delay: cx.whole("transport.read_delay", &raw.transport.read_delay, 0, MAX_DELAY)?,
             write_delay: cx.whole("transport.write_delay", &raw.transport.write_delay, 0, MAX_DELAY)?,
@@ -427,21 +427,6 @@ fn dynamics(cx: &Context<'_>, raw: &Raw, kinematics: &Kinematics) -> Result<Dyna
         stop_stiffness: cx.number("stops.stiffness", &raw.stops.stiffness, 0.0, HUGE)?,
         stop_damping: cx.number("stops.damping", &raw.stops.damping, 0.0, HUGE)?,
     })
-}
-
-/// A file without the section certifies nothing.
-fn certified(cx: &Context<'_>, raw: &Raw, kinematics: &Kinematics) -> Result<Certified> {
-    let Some(c) = &raw.certified else { return Ok(Certified::default()) };
-    let [b0, b1, b2] = cx.triple("certified.damping", &c.damping, 0.0, HUGE)?;
-    let [f0, f1, f2] = cx.triple("certified.coulomb", &c.coulomb, 0.0, HUGE)?;
-    let turn = match &c.rot_damping {
-        None => 0.0,
-        Some(b) => cx.number("certified.rot_damping", b, 0.0, HUGE)?,
-    };
-    if *kinematics != Kinematics::Ideal {
-        cx.refuse("certified.rot_damping", &c.rot_damping, "the device has joints")?;
-    }
-    Ok(Certified { damping: [b0, b1, b2, turn, turn, turn], coulomb: [f0, f1, f2, 0.0, 0.0, 0.0] })
 }
 
 fn refuse_ideal(cx: &Context<'_>, i: &RawInertia, why: &str) -> Result<()> {

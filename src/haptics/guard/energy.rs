@@ -5,13 +5,15 @@
 //! six Cartesian ones of a device that has none). With effort `tau` in force while a port moved by `dx` in time `T`,
 //!
 //! ```text
-//! E += b/T (|dx| - q)+^2  +  f_c |dx|  -  tau dx            (tau: the force on the device)
+//! E += b/T (|dx| - q)+^2  +  f_c |dx|  -  tau dx  +  g      (tau: the force on the device)
 //! ```
 //!
 //! `b` is the port's certified viscous damping (by Cauchy and Schwarz `b dx^2/T` is the least that it dissipates over
 //! any motion that ends there), `f_c` its Coulomb friction, `q` one encoder count: a reading errs by less, and so
 //! does a difference of two. For the friction the least path through the readings' intervals counts, so slow motion
-//! earns its share and a reading that flickers earns nothing.
+//! earns its share and a reading that flickers earns nothing. `g` is what a source of its own gives the environment
+//! within the period (a moving object, one that fades in): an active port beside the hand's, whose work is no debt of the sampled
+//! loop's.
 //!
 //! The worst that a command can cost before the account sees it is, over all motions of one period,
 //!
@@ -55,16 +57,18 @@ pub type PerPort = [f64; PORTS];
 pub const MOST: f64 = 1.0;
 /// Debt is forgiven after so long without contact, s.
 pub const FORGIVEN: f64 = 0.25;
+/// Debt that is let stand, J: what a spring lends in passing, from facet to facet. It is the whole account's, so that a loop that goes on making
+/// debt is damped all the same.
+pub const LENT: f64 = 2e-5;
 /// Commands remembered.
 const RING: usize = 64;
 
 /// What the guard does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnergyGuard {
     /// No account.
     Off,
     /// The account is kept and shown; the force is as it was.
-    #[default]
     Observe,
     /// The force is lowered to what the account covers.
     Certified,
@@ -91,9 +95,10 @@ struct Entry {
     effort: PerPort,
     reserve: f64,
     contact: bool,
+    given: f64,
 }
 
-const NOTHING: Entry = Entry { effort: [0.0; PORTS], reserve: 0.0, contact: false };
+const NOTHING: Entry = Entry { effort: [0.0; PORTS], reserve: 0.0, contact: false, given: 0.0 };
 
 /// The account.
 #[derive(Clone, Debug)]
@@ -111,6 +116,8 @@ pub struct Account {
     play: [(f64, f64); PORTS],
     /// Displacements in the last period.
     moved: PerPort,
+    /// Largest efforts since debt was last forgiven.
+    peak: PerPort,
 }
 
 impl Account {
@@ -127,6 +134,7 @@ impl Account {
             free: 0.0,
             play: ports.map(|p| (0.0, p.count)),
             moved: [0.0; PORTS],
+            peak: [0.0; PORTS],
         }
     }
 
@@ -165,7 +173,9 @@ impl Account {
         if intervals > 0 {
             let step = elapsed / intervals as f64;
             self.moved = moved.map(|m| m / intervals as f64);
-            let gained: f64 = (0..PORTS).map(|i| self.gain(i, intervals, moved, step, friction)).sum();
+            let given: f64 = (self.next..end).map(|tick| self.entry(tick).given).sum();
+            let gained =
+                given + (0..PORTS).map(|i| self.gain(i, intervals, moved, step, friction)).sum::<f64>();
             if !gained.is_finite() {
                 self.restart(tick);
                 return;
@@ -180,6 +190,7 @@ impl Account {
             }
             if self.free >= FORGIVEN {
                 self.energy = self.energy.max(0.0);
+                self.peak = [0.0; PORTS];
             }
         }
     }
@@ -270,27 +281,38 @@ impl Account {
         if s.is_finite() { s.clamp(low, high) } else { 0.0 }
     }
 
-    /// Efforts that would pay the debt back within the next period, if the ports go on as in the last: damping
+    /// Displacements in the last period.
+    pub fn moved(&self) -> &PerPort {
+        &self.moved
+    }
+
+    /// Efforts that would pay the debt beyond [`LENT`], and beyond what one count hides under the largest efforts since, back within the next period, if the ports go on as in the last: damping
     /// `alpha v` with `alpha = -E / (T |v|^2)` (Hannaford and Ryu 2002, Time-domain passivity control of haptic interfaces, the
     /// controller in series). Nothing without debt. The way that readings may err by does not count as motion.
     pub fn repayment(&self) -> PerPort {
+        let hidden: f64 = self.ports.iter().zip(&self.peak).map(|(p, e)| p.count * e).sum();
+        let energy = self.energy + LENT + hidden;
         let whole: f64 =
             self.ports.iter().zip(&self.moved).filter(|(p, _)| p.driven).map(|(_, m)| m * m).sum();
-        if !(self.energy < 0.0 && whole > 0.0) {
+        if !(energy < 0.0 && whole > 0.0) {
             return [0.0; PORTS];
         }
         let each = |i: usize| match (self.ports.get(i), self.moved.get(i)) {
-            (Some(p), Some(m)) if p.driven => self.energy * m.signum() * (m.abs() - p.count).max(0.0) / whole,
+            (Some(p), Some(m)) if p.driven => energy * m.signum() * (m.abs() - p.count).max(0.0) / whole,
             _ => 0.0,
         };
         std::array::from_fn(each)
     }
 
-    /// What the motors were really given in tick `tick`, and whether the tool was in contact.
-    pub fn applied(&mut self, tick: u64, effort: &PerPort, contact: bool) {
+    /// What the motors were really given in tick `tick`, whether the tool was in contact, and what sources of their own put into the
+    /// environment while that is in force, J.
+    pub fn applied(&mut self, tick: u64, effort: &PerPort, contact: bool, given: f64) {
+        for (peak, effort) in self.peak.iter_mut().zip(effort) {
+            *peak = peak.max(effort.abs());
+        }
         let reserve = self.ports.iter().zip(effort).map(|(p, e)| reserve(p, *e, self.period)).sum();
         if let Some(entry) = self.ring.get_mut(tick as usize % RING) {
-            *entry = Entry { effort: *effort, reserve, contact };
+            *entry = Entry { effort: *effort, reserve, contact, given };
         }
     }
 

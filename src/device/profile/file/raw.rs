@@ -30,6 +30,7 @@ pub(super) struct Raw {
     pub(super) inertia: RawInertia,
     pub(super) friction: RawFriction,
     pub(super) certified: Option<RawCertified>,
+    pub(super) kept: Option<RawKept>,
     pub(super) stops: Stops,
     pub(super) housing: Option<RawHousing>,
     pub(super) transport: RawTransport,
@@ -55,6 +56,13 @@ pub(super) struct Limits {
     pub(super) max_velocity: Sourced<f64>,
     pub(super) max_angular_velocity: Sourced<f64>,
     pub(super) torque_hold: Option<Sourced<f64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawKept {
+    pub(super) controller: Sourced<f64>,
+    pub(super) certified: Option<Sourced<f64>>,
 }
 
 #[derive(Deserialize)]
