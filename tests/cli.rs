@@ -264,6 +264,10 @@ fn wrong_arguments_are_code_2_in_every_command() {
         add(&["evaluate", "absent.jsonl", "--budget-us", bad]);
         add(&["evaluate", "absent.jsonl", "--budget-units", bad]);
         add(&["evaluate", "absent.jsonl", "--points", bad]);
+        for end in ["--fill", "--smallest-radius-mm"] {
+            add(&["evaluate", "absent.jsonl", "--method", "ist", end, bad]);
+            add(&["inspect", "absent.stl", "--unit", "m", "--ist", "100", end, bad]);
+        }
         add(&["inspect", "absent.stl", "--unit", "m", "--workspace-mm", bad]);
         add(&["ctl", "load", "a", "absent.stl", "--unit", "m", "--cell", bad]);
         add(&["ctl", "arm", "--rate", bad]);
@@ -295,6 +299,20 @@ fn wrong_arguments_are_code_2_in_every_command() {
     add(&["inspect", "absent.stl", "--unit", "m", "--split", "boxes"]);
     add(&["inspect", "absent.stl", "--unit", "m", "--ist", "100", "--split", "thirds"]);
     add(&["evaluate", "absent.jsonl", "--split", "thirds"]);
+    add(&["evaluate", "absent.jsonl", "--fill", "1.01"]);
+    add(&["evaluate", "absent.jsonl", "--fill", "0.5", "--smallest-radius-mm", "1"]);
+    add(&[
+        "inspect",
+        "absent.stl",
+        "--unit",
+        "m",
+        "--ist",
+        "9",
+        "--fill",
+        "0.5",
+        "--smallest-radius-mm",
+        "1",
+    ]);
     for line in &lines {
         let args: Vec<&str> = line.iter().map(String::as_str).collect();
         let out = hapticd(&args);
