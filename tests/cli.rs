@@ -613,6 +613,49 @@ fn a_run_played_back_is_the_same_bit_for_bit() {
     }
 }
 
+/// A tool filled with spheres, from the file to the recorded forces: the press that points of the same ball give.
+#[test]
+fn simulate_feels_with_spheres_what_it_feels_with_points() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let hand = "hand = \"normal\"\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.0, 0.02]\n\
+                [[keyframe]]\ntime = 0.3\nposition = [0.0, 0.0, 0.006]\n";
+    std::fs::write(at("hand.toml"), hand).unwrap();
+    let peaks = ["method = \"ist\"\nspheres = 2000", "points = 1500"].map(|tool| {
+        let scene = format!(
+            "[materials.rubber]\nstiffness_n_m = 300\nreference_area_m2 = 1e-4\n\
+             [meshes.floor]\nshape = \"cuboid\"\nsize_m = [0.1, 0.1, 0.04]\ncells = 40\n\
+             [meshes.probe]\nshape = \"sphere\"\nradius_m = 0.008\n\
+             [objects.floor]\nmesh = \"floor\"\nmaterial = \"rubber\"\nposition_m = [0.0, 0.0, -0.02]\n\
+             [tool]\nmesh = \"probe\"\n{tool}\n"
+        );
+        std::fs::write(at("scene.toml"), scene).unwrap();
+        let (scene, hand, run) = (at("scene.toml"), at("hand.toml"), at("run.mcap"));
+        let out = hapticd(&["simulate", &scene, "--hand", &hand, "--seconds", "0.6", "--out", &run]);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let (_, records, _) = load(Path::new(&run)).unwrap();
+        assert!(records.iter().take(100).all(|r| r.force == [0.0; 3]), "nothing touches at first");
+        records.iter().map(|r| r.force[2]).fold(0.0, f64::max)
+    });
+    assert!(peaks[0] > 0.1 && (peaks[0] / peaks[1] - 1.0).abs() < 0.05, "{peaks:?} N");
+}
+
+#[test]
+fn demo_touches_with_spheres_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let json = dir.path().join("summary.json");
+    let (out, json) = (out.to_str().unwrap(), json.to_str().unwrap());
+    let done = hapticd(&["demo", "--method", "ist", "--seconds", "0.3", "--out", out, "--json", json]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let said = text(&done.stdout);
+    assert!(said.contains(" spheres"), "{said}");
+    let summary: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    let count = |key: &str| summary[key].as_u64().unwrap();
+    assert!(count("ticks") > 0 && count("ticks") + count("missed") == 300, "{summary}");
+    png_size(&Path::new(out).join("demo.png"));
+}
+
 #[test]
 fn demo_keeps_its_field_on_disk() {
     let dir = tempfile::tempdir().unwrap();
