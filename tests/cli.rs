@@ -264,6 +264,10 @@ fn wrong_arguments_are_code_2_in_every_command() {
         add(&["evaluate", "absent.jsonl", "--budget-us", bad]);
         add(&["evaluate", "absent.jsonl", "--budget-units", bad]);
         add(&["evaluate", "absent.jsonl", "--points", bad]);
+        for end in ["--fill", "--smallest-radius-mm"] {
+            add(&["evaluate", "absent.jsonl", "--method", "ist", end, bad]);
+            add(&["inspect", "absent.stl", "--unit", "m", "--ist", "100", end, bad]);
+        }
         add(&["inspect", "absent.stl", "--unit", "m", "--workspace-mm", bad]);
         add(&["ctl", "load", "a", "absent.stl", "--unit", "m", "--cell", bad]);
         add(&["ctl", "arm", "--rate", bad]);
@@ -295,6 +299,20 @@ fn wrong_arguments_are_code_2_in_every_command() {
     add(&["inspect", "absent.stl", "--unit", "m", "--split", "boxes"]);
     add(&["inspect", "absent.stl", "--unit", "m", "--ist", "100", "--split", "thirds"]);
     add(&["evaluate", "absent.jsonl", "--split", "thirds"]);
+    add(&["evaluate", "absent.jsonl", "--fill", "1.01"]);
+    add(&["evaluate", "absent.jsonl", "--fill", "0.5", "--smallest-radius-mm", "1"]);
+    add(&[
+        "inspect",
+        "absent.stl",
+        "--unit",
+        "m",
+        "--ist",
+        "9",
+        "--fill",
+        "0.5",
+        "--smallest-radius-mm",
+        "1",
+    ]);
     for line in &lines {
         let args: Vec<&str> = line.iter().map(String::as_str).collect();
         let out = hapticd(&args);
@@ -593,6 +611,49 @@ fn a_run_played_back_is_the_same_bit_for_bit() {
         let said = text(&out.stderr);
         assert!(out.status.code() == Some(1) && said.contains(&file), "{said}");
     }
+}
+
+/// A tool filled with spheres, from the file to the recorded forces: the press that points of the same ball give.
+#[test]
+fn simulate_feels_with_spheres_what_it_feels_with_points() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let hand = "hand = \"normal\"\n[[keyframe]]\ntime = 0.0\nposition = [0.0, 0.0, 0.02]\n\
+                [[keyframe]]\ntime = 0.3\nposition = [0.0, 0.0, 0.006]\n";
+    std::fs::write(at("hand.toml"), hand).unwrap();
+    let peaks = ["method = \"ist\"\nspheres = 2000", "points = 1500"].map(|tool| {
+        let scene = format!(
+            "[materials.rubber]\nstiffness_n_m = 300\nreference_area_m2 = 1e-4\n\
+             [meshes.floor]\nshape = \"cuboid\"\nsize_m = [0.1, 0.1, 0.04]\ncells = 40\n\
+             [meshes.probe]\nshape = \"sphere\"\nradius_m = 0.008\n\
+             [objects.floor]\nmesh = \"floor\"\nmaterial = \"rubber\"\nposition_m = [0.0, 0.0, -0.02]\n\
+             [tool]\nmesh = \"probe\"\n{tool}\n"
+        );
+        std::fs::write(at("scene.toml"), scene).unwrap();
+        let (scene, hand, run) = (at("scene.toml"), at("hand.toml"), at("run.mcap"));
+        let out = hapticd(&["simulate", &scene, "--hand", &hand, "--seconds", "0.6", "--out", &run]);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let (_, records, _) = load(Path::new(&run)).unwrap();
+        assert!(records.iter().take(100).all(|r| r.force == [0.0; 3]), "nothing touches at first");
+        records.iter().map(|r| r.force[2]).fold(0.0, f64::max)
+    });
+    assert!(peaks[0] > 0.1 && (peaks[0] / peaks[1] - 1.0).abs() < 0.05, "{peaks:?} N");
+}
+
+#[test]
+fn demo_touches_with_spheres_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let json = dir.path().join("summary.json");
+    let (out, json) = (out.to_str().unwrap(), json.to_str().unwrap());
+    let done = hapticd(&["demo", "--method", "ist", "--seconds", "0.3", "--out", out, "--json", json]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let said = text(&done.stdout);
+    assert!(said.contains(" spheres"), "{said}");
+    let summary: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    let count = |key: &str| summary[key].as_u64().unwrap();
+    assert!(count("ticks") > 0 && count("ticks") + count("missed") == 300, "{summary}");
+    png_size(&Path::new(out).join("demo.png"));
 }
 
 #[test]

@@ -6,6 +6,8 @@ mod convex;
 mod exact;
 #[path = "ist/followed.rs"]
 mod followed;
+#[path = "ist/models.rs"]
+mod models;
 
 use hapticd::contact::ist::lens::lens;
 use hapticd::contact::ist::{IstParams, Solid, SphereTree, cell_for};

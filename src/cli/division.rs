@@ -1,6 +1,7 @@
-//! `--split`: how the nodes of a sphere tree are divided.
+//! `--split`, `--smallest-radius-mm`, `--fill`: how a sphere tree is made.
 
-use crate::contact::ist::{IstParams, Split};
+use super::numbers::positive;
+use crate::contact::ist::{IstParams, Split, Stop};
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -27,13 +28,32 @@ impl Default for Division {
 }
 
 impl Division {
-    /// A tree of `n` spheres, divided so.
-    pub fn spheres(self, n: u32) -> IstParams {
+    /// A tree of `n` spheres, packed until then and divided so.
+    pub fn spheres(self, n: u32, until: &Until) -> IstParams {
         let split = match self {
             Self::Boxes => Split::Boxes,
             Self::NeuralGas => Split::NeuralGas,
             Self::Median => Split::Median,
         };
-        IstParams { split, ..IstParams::spheres(n) }
+        let usual = IstParams::spheres(n);
+        let radius = until.smallest_radius_mm.map(|r| Stop::Radius(r * 1e-3));
+        let stop = radius.or(until.fill.map(Stop::Fill)).unwrap_or(usual.stop);
+        IstParams { split, stop, ..usual }
     }
+}
+
+/// When a packing ends, other than at a number of spheres. At most one of them: each command makes a group of the two.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
+pub struct Until {
+    /// Pack spheres down to this radius, mm; the number of spheres then says how fine the cells are
+    #[arg(long, value_name = "MM", value_parser = positive)]
+    pub smallest_radius_mm: Option<f64>,
+    /// Pack spheres until they fill this part of the volume, above 0 and at most 1; likewise
+    #[arg(long, value_name = "PART", value_parser = part)]
+    pub fill: Option<f64>,
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    positive(text).ok().filter(|x| *x <= 1.0).ok_or_else(|| "must be above 0 and at most 1".into())
 }

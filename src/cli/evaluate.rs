@@ -11,7 +11,7 @@ pub use figures::Figures;
 pub use path::{PosePath, Truth};
 
 use super::clustering::Clustering;
-use super::division::Division;
+use super::division::{Division, Until};
 use super::law::Law;
 use super::numbers::positive;
 use super::out;
@@ -62,6 +62,7 @@ pub enum Role {
 
 /// Arguments of `hapticd evaluate`.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("until").args(["smallest_radius_mm", "fill"]))]
 pub struct Args {
     /// Path files (JSON lines: a header, then one pose a line)
     #[arg(required = true, value_name = "PATHFILE")]
@@ -87,6 +88,9 @@ pub struct Args {
     /// How the nodes over the spheres are divided (--method ist)
     #[arg(long, value_enum, default_value_t)]
     pub split: Division,
+    /// When the packing ends (--method ist)
+    #[command(flatten)]
+    pub until: Until,
     /// Edge of a cell of the other body's field, m; by default its longest side has 128 cells, or what --spheres asks for
     #[arg(long, value_name = "M", value_parser = positive)]
     pub voxel: Option<f64>,
@@ -233,9 +237,17 @@ impl Pair {
             }
             Method::Ist => {
                 let bar = Bar::new(&format!("{}: spheres", path.name));
-                let tree = SphereTree::build(shell_of, &args.split.spheres(args.spheres), &bar);
+                let params = args.split.spheres(args.spheres, &args.until);
+                let tree = SphereTree::build(shell_of, &params, &bar);
                 bar.finish();
                 let tree = tree.with_context(|| format!("{}: spheres", path.name))?;
+                if let Some(asked) = params.stop.missed(tree.fill) {
+                    let name = out::word(&path.name);
+                    out::note(format_args!(
+                        "{name}: the spheres fill {:.3}, not {asked}: the cells ran out",
+                        tree.fill
+                    ));
+                }
                 memory_bytes += tree.memory_bytes() + tree.surface_bytes() as usize;
                 let spheres = tree.spheres;
                 let solid = Solid::new(field_of, field, &|| false).context("the solid was not built")?;

@@ -5,7 +5,7 @@ mod picture;
 mod vps;
 
 use super::clustering::Clustering;
-use super::division::Division;
+use super::division::{Division, Until};
 use crate::geometry::field::build::{self, FieldParams, Resolution, Silent};
 use crate::geometry::import::{Format, ImportOptions, ImportReport, Unit, import};
 use crate::geometry::{TriMesh, Vec3};
@@ -19,6 +19,7 @@ use std::time::Instant;
 /// Arguments of `hapticd inspect`.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("built").args(["ist", "vps"]))]
+#[command(group = clap::ArgGroup::new("until").args(["smallest_radius_mm", "fill"]).requires("ist"))]
 pub struct Args {
     /// Mesh file: STL, OBJ or PLY
     #[arg(value_name = "FILE")]
@@ -53,6 +54,9 @@ pub struct Args {
     /// How the nodes over the spheres of --ist are divided
     #[arg(long, value_enum, default_value_t, requires = "ist")]
     pub split: Division,
+    /// When the packing of --ist ends
+    #[command(flatten)]
+    pub until: Until,
     /// Sample it for Voxmap-PointShell and measure shell and field against the mesh
     #[arg(long, conflicts_with = "ist")]
     pub vps: bool,
@@ -164,7 +168,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         field: (args.cells > 0).then(|| estimate(&imported.mesh, args.cells)).transpose()?,
         ist: args
             .ist
-            .map(|n| ist::pack(&imported.mesh, &args.split.spheres(n), args.png.as_deref()))
+            .map(|n| ist::pack(&imported.mesh, &args.split.spheres(n, &args.until), args.png.as_deref()))
             .transpose()?,
         vps: args
             .vps

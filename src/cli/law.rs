@@ -14,6 +14,8 @@ pub enum Law {
     Pressure,
     /// Pressure over the surface, along the gradient of the depth
     FieldNormals,
+    /// The same along the gradient of a tricubic reading, which does not leap from cell to cell
+    CubicNormals,
     /// Point by point, with whole layers of voxels (Sagardia, Stouraitis and Lopes e Silva 2014, equation 4)
     ClassicLayers,
     /// Point by point, with distances in whole hundredths of a millimetre (equations 1 and 4)
@@ -28,6 +30,7 @@ impl From<Law> for ForceLaw {
         match law {
             Law::Pressure => Self::Pressure(Normals::Shell),
             Law::FieldNormals => Self::Pressure(Normals::Field),
+            Law::CubicNormals => Self::Pressure(Normals::Cubic),
             Law::ClassicLayers => classic(VoxelValue::Layer),
             Law::ClassicScaled => classic(VoxelValue::Scaled { digits: DIGITS }),
             Law::ClassicFloat => classic(VoxelValue::Interpolated),

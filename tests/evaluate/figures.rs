@@ -64,6 +64,7 @@ fn args(paths: Vec<PathBuf>, models: Vec<PathBuf>) -> Args {
         json: None,
         spheres: 1000,
         split: Division::default(),
+        until: Default::default(),
         cold: false,
     }
 }

@@ -156,6 +156,8 @@ fn a_shell_and_a_field_are_measured_and_drawn() {
         &["--voxel", "0.1"],
         &["--png", "x.png"],
         &["--encodings"],
+        &["--fill", "0.5"],
+        &["--smallest-radius-mm", "1"],
         &["--vps", "--ist", "5"],
     ] {
         let got = inspect(dir.path(), &[&["ball.stl", "--unit", "mm"], wrong].concat());

@@ -93,6 +93,24 @@ fn the_inner_spheres_are_told_and_drawn_where_they_are() {
     assert!(number("fill") > 0.6 && number("fill") < 1.0 && figures["exact"] == true, "{figures}");
     assert!(number("largest_m") <= 0.01 + 1e-6 && number("largest_m") > 0.0095, "{figures}");
     assert!(number("smallest_m") > 0.0 && number("smallest_m") <= number("largest_m"), "{figures}");
+    // Ended before: at a fill, at a radius, and where the cells run out before the fill.
+    let until = |more: &[&str]| {
+        let got = inspect(dir.path(), &[&args[..], &["--json"], more].concat());
+        assert!(got.status.success(), "{}", err(&got));
+        serde_json::from_slice::<serde_json::Value>(&got.stdout).unwrap()["ist"].clone()
+    };
+    let half = until(&["--fill", "0.5"]);
+    let fill = half["fill"].as_f64().unwrap();
+    assert!((0.5..0.6).contains(&fill) && half["fill_missed"].is_null(), "{half}");
+    assert!(
+        half["spheres"].as_f64().unwrap() < number("spheres") && half["cells"] == figures["cells"],
+        "{half}"
+    );
+    let large = until(&["--smallest-radius-mm", "2", "--split", "median"]);
+    assert!(large["smallest_m"].as_f64().is_some_and(|r| (0.002..0.003).contains(&r)), "{large}");
+    assert_eq!(until(&["--fill", "1"])["fill_missed"], 1.0);
+    let text = inspect(dir.path(), &[&args[..], &["--fill", "1"]].concat());
+    assert!(out(&text).contains("the cells ran out before 100.0 %"), "{}", out(&text));
     // All of the volume is in cells: as many as it takes, and those that the surface cuts.
     let cells = 100e-3 * 60e-3 * 20e-3 / number("cell_m").powi(3);
     assert!(number("cells") >= cells && number("cells") < 2.5 * cells, "{figures}: {cells}");

@@ -32,13 +32,21 @@ pub fn shared(name: &str) -> Option<TriMesh> {
 /// Every shared STL, OBJ and PLY mesh with its name, those of `points/` left out.
 #[allow(dead_code, reason = "not every user wants all")]
 pub fn all() -> Vec<(String, TriMesh)> {
+    those(|_, _| true)
+}
+
+/// Those of [`all`] that `wanted` says true for, asked with name and size in bytes: large ones take seconds to read.
+pub fn those(wanted: impl Fn(&str, u64) -> bool) -> Vec<(String, TriMesh)> {
     let Some(dir) = models() else { return Vec::new() };
     let mut names = Vec::new();
     for sub in ["", "analytic", "messy"] {
         let Ok(entries) = std::fs::read_dir(dir.join(sub)) else { continue };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            names.push(if sub.is_empty() { name } else { format!("{sub}/{name}") });
+            let name = if sub.is_empty() { name } else { format!("{sub}/{name}") };
+            if entry.metadata().is_ok_and(|m| wanted(&name, m.len())) {
+                names.push(name);
+            }
         }
     }
     names.sort();

@@ -17,6 +17,9 @@ pub(super) struct Spheres {
     spheres: usize,
     /// Fraction of the volume that the spheres fill; the rest is theirs as cells.
     fill: f64,
+    /// The fraction asked for, where the cells ran out before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fill_missed: Option<f64>,
     /// Edge of a cell, m.
     cell_m: f64,
     cells: usize,
@@ -42,6 +45,10 @@ impl std::fmt::Display for Spheres {
             1e3 * self.largest_m,
             self.build_s
         )?;
+        if let Some(asked) = self.fill_missed {
+            let asked = 100.0 * asked;
+            writeln!(f, "            the cells ran out before {asked:.1} %: more spheres make finer ones")?;
+        }
         write!(
             f,
             "hierarchy:  {} nodes in {} levels over {} cells of {:.3} mm, {:.1} MB ({:.0} bytes a sphere); {}",
@@ -71,6 +78,7 @@ pub(super) fn pack(mesh: &TriMesh, params: &IstParams, png: Option<&Path>) -> an
     Ok(Spheres {
         spheres: tree.spheres,
         fill: tree.fill,
+        fill_missed: params.stop.missed(tree.fill),
         cell_m: tree.cell,
         cells: tree.cell_count(),
         nodes: tree.node_count(),

@@ -17,6 +17,7 @@ mod stored;
 pub mod tree;
 
 pub use model::{IstError, IstParams, Solid, SphereTree, cell_for};
+pub use packing::Stop;
 pub(crate) use query::{query, witnesses};
 pub(crate) use stored::VERSION;
 pub use tree::Split;

@@ -24,8 +24,11 @@ const MOST_ASKED: usize = 20_000;
 /// How a sphere tree is built.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IstParams {
-    /// Spheres asked for. Thin bodies may hold fewer.
+    /// How fine the cells are: so many spheres fill the solid to about its last cell. Thin bodies may hold fewer.
     pub spheres: u32,
+    /// When the packing ends. The cells are the same ones whatever it says, and a tree divided by [`Split::Boxes`] is made of
+    /// them alone: there it decides only how many spheres are counted, and what they fill.
+    pub stop: Stop,
     /// Partitioning of the spheres.
     pub split: Split,
 }
@@ -33,7 +36,7 @@ pub struct IstParams {
 impl IstParams {
     /// So many spheres, the rest as usual.
     pub fn spheres(spheres: u32) -> Self {
-        Self { spheres, split: Split::default() }
+        Self { spheres, stop: Stop::Spheres(spheres as usize), split: Split::default() }
     }
 }
 
@@ -46,6 +49,11 @@ pub enum IstError {
     /// The solid was not packed.
     #[error("sphere packing: {0}")]
     Packing(#[from] PackingError),
+    /// The packing is told to end where it cannot.
+    #[error(
+        "a packing can end at a radius above 0 m, or at a fill of more than 0 and at most 1; not at {0:?}"
+    )]
+    Stop(Stop),
     /// The grid has too many nodes along a side.
     #[error(
         "the grid for {spheres} spheres has {nodes} nodes along one side, more than {MOST_NODES}; ask for fewer spheres"
@@ -125,6 +133,9 @@ impl SphereTree {
         described: bool,
         progress: &dyn Progress,
     ) -> Result<(Self, Packing), IstError> {
+        if !params.stop.makes_sense() {
+            return Err(IstError::Stop(params.stop));
+        }
         let stage = |at: u64| Stage { whole: progress, at };
         let cell = cell_for(mesh, params.spheres, &stage(0))?;
         let grid = FieldParams { resolution: Resolution::Cell(cell), padding: 2 };
@@ -134,8 +145,7 @@ impl SphereTree {
         }
         let bvh = Bvh::build_unless(mesh, &|| progress.cancelled()).ok_or(PackingError::Cancelled)?;
         let cut = parts(mesh, &field);
-        let stop = Stop::Spheres(params.spheres as usize);
-        let filled = fill(&field, &cut.parts, stop, &stage(2))?;
+        let filled = fill(&field, &cut.parts, params.stop, &stage(2))?;
         let spheres = filled.spheres();
         let packing = if described { filled.packing(&field, &bvh) } else { filled.outline(&field) };
         if progress.cancelled() {

@@ -24,8 +24,27 @@ pub enum Stop {
     Spheres(usize),
     /// At the first radius below this, m.
     Radius(f64),
-    /// Once the primary spheres fill this fraction of the solid's volume.
+    /// Once the primary spheres fill this fraction of the solid's volume; where the cells run out before, with less.
     Fill(f64),
+}
+
+impl Stop {
+    /// False for a radius that is not above 0, and a fill out of (0, 1].
+    pub fn makes_sense(&self) -> bool {
+        match *self {
+            Self::Spheres(_) => true,
+            Self::Radius(r) => r > 0.0 && r.is_finite(),
+            Self::Fill(f) => f > 0.0 && f <= 1.0,
+        }
+    }
+
+    /// The fill asked for, where a packing with `fill` falls short of it.
+    pub fn missed(&self, fill: f64) -> Option<f64> {
+        match *self {
+            Self::Fill(f) if fill < f => Some(f),
+            _ => None,
+        }
+    }
 }
 
 /// One inner sphere, in the object's frame.
@@ -75,6 +94,14 @@ pub enum PackingError {
     /// The caller cancelled.
     #[error("the build was cancelled")]
     Cancelled,
+    /// Not one sphere is as large as asked for.
+    #[error("no sphere with a radius of {asked} m fits into the solid: the largest has {largest} m")]
+    NoneFits {
+        /// Smallest radius asked for, m.
+        asked: f64,
+        /// Largest that fits, m.
+        largest: f64,
+    },
     /// More inside cells than indices.
     #[error("the field has too many inside nodes to pack ({0}); choose larger cells")]
     TooLarge(usize),
@@ -123,6 +150,11 @@ pub(crate) fn fill<'a>(
             Stop::Fill(f) => filled >= f * volume,
         };
         if done {
+            if let Stop::Radius(asked) = stop
+                && primaries.is_empty()
+            {
+                return Err(PackingError::NoneFits { asked, largest: f64::from(room) });
+            }
             break;
         }
         let id = primaries.len() as u32;

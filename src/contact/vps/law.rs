@@ -8,6 +8,9 @@ pub enum Normals {
     Shell,
     /// The object's: against the gradient of the depth there, right where edges and corners of the tool press on its faces.
     Field,
+    /// The object's, read tricubically ([`Field::cubic`](crate::geometry::field::Field::cubic)), so that its direction is
+    /// continuous from cell to cell.
+    Cubic,
 }
 
 /// How the force is made of the points inside the object. Part of a shell ([`super::PointShell::law`]).
@@ -15,9 +18,9 @@ pub enum Normals {
 pub enum ForceLaw {
     /// Pressure on the surface, area by area: force and stiffness do not depend on how densely the tool is sampled, and closed
     /// loops take no work. With the object's normals a point pushes along the depth gradient g with k area depth (n . g), which
-    /// over the whole overlap of a flat object is the same force; it falls short at edges of the object, and it changes by
-    /// a little from cell to cell as the gradient of an interpolated field does. The reported stiffness is
-    /// that of the shell's normals in both cases.
+    /// over the whole overlap of a flat object is the same force; it falls short at edges of the object. The gradient of the
+    /// interpolation ([`Normals::Field`]) leaps by a little from cell to cell, the tricubic one ([`Normals::Cubic`]) does not. The
+    /// reported stiffness presses along the shell's normals in all cases.
     Pressure(Normals),
     /// The classic one of Sagardia, Stouraitis and Lopes e Silva (2014), equations (2) and (3): stiffness (N/m) times the sum
     /// of penetration times normal over the points, so that force and stiffness grow with the number of points. For
@@ -29,6 +32,18 @@ pub enum ForceLaw {
         /// Divides force and torque by N/10 where N >= 10 points press (McNeely, Puterbaugh and Troy 1999, section 4.4).
         shared: bool,
     },
+}
+
+impl ForceLaw {
+    /// Whether every point pushes along the depth gradient.
+    pub(super) fn along_gradient(&self) -> bool {
+        matches!(self, Self::Pressure(Normals::Field | Normals::Cubic))
+    }
+
+    /// Whether that gradient is the tricubic one.
+    pub(super) fn cubic(&self) -> bool {
+        *self == Self::Pressure(Normals::Cubic)
+    }
 }
 
 impl Default for ForceLaw {

@@ -35,7 +35,7 @@ pub struct ManifoldParams {
     pub contacts: u8,
     /// A contact of the last tick keeps its place unless another one is deeper, or adds more area, by this part.
     pub keep: f64,
-    /// Whose normals.
+    /// Whose normals; the object's are always read tricubically.
     pub normals: Normals,
 }
 
@@ -136,7 +136,7 @@ impl Manifold {
         for chosen in choice.reduce().iter().flatten() {
             let point = contact_point(q, shell, field, chosen.id, f64::from(chosen.depth), 0.0);
             if let (Some(mut point), Some(slot)) = (point, self.points.get_mut(usize::from(self.n))) {
-                if params.normals == Normals::Field
+                if params.normals != Normals::Shell
                     && let Some(at) = place_of(shell, chosen.id)
                 {
                     // The smooth gradient, so that the normal does not jump from cell to cell.

@@ -40,7 +40,7 @@ use near::normal_of;
 pub(super) use near::{Pushed, place_of, pushed};
 pub use segments::{Segment, Segments};
 
-use super::{ForceLaw, Level, Normals, PointShell};
+use super::{ForceLaw, Level, PointShell};
 use crate::contact::stiffness::{rotated, symmetric};
 use crate::contact::{Bounds, Budget, Contact, ContactPoint, MAX_POINTS, Material, Query, QueryState};
 use crate::geometry::field::Field;
@@ -90,7 +90,8 @@ pub(crate) fn query(
         return Contact { depth_bounds: Some(gap.bounds()), work: 1, need: 1, ..Contact::none(None) };
     }
     let key = [shell.stamp.number(), field.stamp.number()];
-    let ask = Ask { q, shell, field, simd: level(), job: job(q, shell, place), relative, key, error, gap };
+    let ask =
+        Ask { q, shell, field, simd: level(), job: job(q, shell, field, place), relative, key, error, gap };
     let units = if budget.units == 0 { usize::MAX } else { budget.units as usize };
     if let ForceLaw::Classic { value, shared } = shell.law {
         return ask.classic(value, shared, units, &budget);
@@ -164,10 +165,8 @@ struct Ask<'a> {
 impl Ask<'_> {
     /// From when on the parts along the depth gradient do not matter, if `points` stand for the whole tool.
     fn enough(&self, points: f64) -> Enough {
-        match self.shell.law {
-            ForceLaw::Pressure(Normals::Field) => Enough::NEVER,
-            _ => Enough::of(cell(self.shell, points)),
-        }
+        let law = &self.shell.law;
+        if law.along_gradient() { Enough::never(law) } else { Enough::of(cell(self.shell, points)) }
     }
 
     /// Sums all points that may touch, `may_touch` of them if that was counted; what `units` leaves goes into the search
@@ -249,7 +248,7 @@ impl Ask<'_> {
             partial: weights.partial,
         };
         // What the points of a level granted in part stand for is known at the end only.
-        let mut sums = Sums::new(Enough::NEVER);
+        let mut sums = Sums::new(Enough::never(&shell.law));
         let end = weights.last_block();
         let walked = walk(self.simd, &self.job, &from, end, units as usize, passed, &mut sums);
         // Points that were visited or cannot matter.
@@ -310,7 +309,7 @@ impl Bounds {
     }
 }
 
-fn job<'a>(q: &Query<'_>, shell: &PointShell, place: Place<'a>) -> Job<'a> {
+fn job<'a>(q: &Query<'_>, shell: &PointShell, field: &'a Field, place: Place<'a>) -> Job<'a> {
     let (twist, back) = (q.relative_twist(), q.tool_pose.rotation.inverse());
     let f = |v: f64| v as f32;
     let (pressure, damping) = per_area(q.material);
@@ -323,6 +322,7 @@ fn job<'a>(q: &Query<'_>, shell: &PointShell, place: Place<'a>) -> Job<'a> {
         linear: (back * twist.linear).map(f).into(),
         angular: (back * twist.angular).map(f).into(),
         rubs: q.material.friction.rubs(),
+        cubic: shell.law.cubic().then_some(field),
     }
 }
 
@@ -388,14 +388,13 @@ fn respond(
     let few = few(count) * factor;
     let (lack, size_lack, gradients_lack) = parts_of(&lack);
     let along = wrench(ALONG) + lack.scaled(few);
-    let (settled, along) = match shell.law {
-        ForceLaw::Pressure(Normals::Field) => (along, 1.0),
-        _ => {
-            // Without what they lack the gradients would leap, and with them which of the two sums pushes.
-            let gradients = triple(GRADIENTS) + few * gradients_lack;
-            let spread = spread(&gradients, total(GRADIENTS + 3));
-            settled(&wrench(0), &along, total(ALONG + 6) + few * size_lack, spread, &sampling)
-        }
+    let (settled, along) = if shell.law.along_gradient() {
+        (along, 1.0)
+    } else {
+        // Without what they lack the gradients would leap, and with them which of the two sums pushes.
+        let gradients = triple(GRADIENTS) + few * gradients_lack;
+        let spread = spread(&gradients, total(GRADIENTS + 3));
+        settled(&wrench(0), &along, total(ALONG + 6) + few * size_lack, spread, &sampling)
     };
     contact.wrench = Wrench { force: rotation * settled.force, torque: rotation * settled.torque };
 
@@ -471,7 +470,8 @@ pub(super) fn contact_point(
 ) -> Option<ContactPoint> {
     let position = q.tool_pose * place_of(shell, id)?;
     let normal = q.tool_pose.rotation * normal_of(shell, id)?;
-    let (_, gradient) = field.depth_gradient(&q.object_pose.inverse_transform_point(&position));
+    let at = q.object_pose.inverse_transform_point(&position);
+    let (_, gradient) = if shell.law.cubic() { field.cubic(&at) } else { field.depth_gradient(&at) };
     let gradient = q.object_pose.rotation * gradient;
     let faces = normal.dot(&gradient);
     if faces.abs() < LEAST_PUSH {

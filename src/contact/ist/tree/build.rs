@@ -326,3 +326,6 @@ fn halve(items: &mut [u32], k: usize, place: &dyn Fn(u32) -> [f32; 3]) {
         order(0).then_with(|| order(1)).then_with(|| order(2)).then(a.cmp(&b))
     });
 }
+
+#[cfg(test)]
+mod tests;

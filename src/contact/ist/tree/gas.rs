@@ -84,6 +84,53 @@ mod tests {
         assert_eq!(firsts, [0, 1, 2, 3]);
     }
 
+    /// Places in a cube of edge `side` at x, that look random.
+    fn cloud(x: f64, side: f64, n: u32) -> impl Iterator<Item = Point> {
+        let part = move |k: u32, by: f64| (f64::from(k + 1) * by).fract() * side;
+        (0..n).map(move |k| Point::new(x + part(k, 0.618_034), part(k, 0.754_878), part(k, 0.569_840)))
+    }
+
+    /// The volume decides where clusters go, not the number of spheres: four hundred crumbs get one, three blocks one each. Were all as
+    /// large, the crumbs would be divided.
+    #[test]
+    fn clusters_go_where_the_volume_is() {
+        let crumbs: Vec<Point> = cloud(0.0, 1.0, 400).collect();
+        let blocks = [Point::new(8.0, 0.0, 0.0), Point::new(9.0, 0.5, 0.0), Point::new(8.5, 0.0, 1.0)];
+        let with = |crumb: f64| {
+            let small = crumbs.iter().map(|p| (*p, crumb));
+            let of = clusters(&small.chain(blocks.map(|p| (p, 1.0))).collect::<Vec<_>>());
+            let (small, large) = of.split_at(crumbs.len());
+            let kinds = |of: &[u8]| {
+                let mut all = of.to_vec();
+                all.sort_unstable();
+                all.dedup();
+                all.len()
+            };
+            (kinds(small), kinds(large))
+        };
+        assert_eq!(with(1e-6), (1, 3));
+        assert_eq!(with(1.0), (3, 1));
+    }
+
+    /// A weight of three is three of them in one place.
+    #[test]
+    fn a_weight_counts_as_so_many() {
+        let weighted: Vec<(Point, f64)> =
+            cloud(0.0, 1.0, 300).zip(0..).map(|(p, k)| (p, 1.0 + f64::from(k * k % 7))).collect();
+        let times = |(p, m): &(Point, f64)| std::iter::repeat_n((*p, 1.0), *m as usize);
+        let repeated: Vec<(Point, f64)> = weighted.iter().flat_map(times).collect();
+        assert!(repeated.len() > 900 && repeated.len() < SAMPLE);
+        let (one, many) = (clusters(&weighted), clusters(&repeated));
+        let mut at = 0;
+        for (of, (_, m)) in one.iter().zip(&weighted) {
+            assert_eq!(*of, many[at]);
+            at += *m as usize;
+        }
+        // Which it would not be if each counted once.
+        let flat: Vec<(Point, f64)> = weighted.iter().map(|(p, _)| (*p, 1.0)).collect();
+        assert_ne!(one, clusters(&flat));
+    }
+
     #[test]
     fn coincident_data_is_no_trouble() {
         let data = vec![(Point::new(1.0, 2.0, 3.0), 1.0); 50];

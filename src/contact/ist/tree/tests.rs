@@ -85,7 +85,8 @@ fn cell(tree: &SphereTree, c: usize, above: &[(Point, f64)], seen: &mut [u8]) ->
 }
 
 fn check(mesh: &TriMesh, spheres: u32, split: Split) -> SphereTree {
-    let tree = SphereTree::build(mesh, &IstParams { spheres, split }, &Silent).expect("builds");
+    let tree = SphereTree::build(mesh, &IstParams { split, ..IstParams::spheres(spheres) }, &Silent)
+        .expect("builds");
     let mut seen = vec![0; tree.cells.blocks.len() * LANES];
     let mut boxed = 0;
     walk(&tree, 0, &mut Vec::new(), &mut seen, &mut boxed);

@@ -1,5 +1,6 @@
 //! The inner loop: sixteen shell points at a time against the field, summed to wrench and stiffness.
 
+mod cubic;
 mod few;
 mod sums;
 
@@ -10,6 +11,7 @@ use super::sparse::Enough;
 use crate::contact::patch::{Gather, TOGETHER};
 use crate::contact::vps::PATCHES;
 use crate::contact::vps::sorted::Sorted;
+use crate::geometry::field::Field;
 use crate::geometry::field::block::{Cells, Spot};
 use crate::geometry::simd::{LANES, Simd, SimdLevel, apart, dispatch};
 use few::First;
@@ -48,6 +50,8 @@ pub(super) struct Job<'a> {
     pub(super) whole: f32,
     /// Friction asks where it presses.
     pub(super) rubs: bool,
+    /// Where the depth gradient is read tricubically; from the cells without.
+    pub(super) cubic: Option<&'a Field>,
 }
 
 /// The deepest point of each patch: depth (m), shell index.
@@ -401,7 +405,10 @@ fn press<S: Simd>(
     out: &mut Pressed,
 ) {
     let zero = s.splat(0.0);
-    let gradient = job.place.gradient(s, cells.gradient(s));
+    let gradient = match job.cubic {
+        Some(field) => cubic::gradient(s, &job.place, field, r, depth),
+        None => job.place.gradient(s, cells.gradient(s)),
+    };
     for axis in 0..3 {
         s.store(gradient[axis], &mut out.gradient[axis]);
     }

@@ -11,8 +11,8 @@ use super::kernel::{ALONG, AREA, GRADIENTS, SOFT_AREA, Sums, finish_sorted, visi
 use super::near::{each_pushing, near};
 use super::sparse::{Enough, Sampling, few, settled, spread};
 use super::{cell, contact_point, job, parts_of};
+use crate::contact::vps::PointShell;
 use crate::contact::vps::sorted::Sorted;
-use crate::contact::vps::{ForceLaw, Normals, PointShell};
 use crate::contact::{ContactPoint, Query, ToolShape};
 use crate::geometry::pose::pose_is_finite;
 use crate::geometry::simd::{LANES, level};
@@ -140,7 +140,7 @@ impl Segments {
         let Some(place) = place.filter(|_| sound && shell.stamp.number() == self.shell) else {
             return &self.answers;
         };
-        let (simd, job) = (level(), job(q, shell, place));
+        let (simd, job) = (level(), job(q, shell, field, place));
         let cell = cell(shell, shell.len as f64);
         // The parts along the gradient are wanted from each: whether they count is known at the end.
         let (mut normals, mut along, mut lack) = (Wrench::ZERO, Wrench::ZERO, Wrench::ZERO);
@@ -149,12 +149,13 @@ impl Segments {
         // The gradients' sum, what it lacks, and what it is of.
         let (mut gradients, mut gradients_lack, mut presses) = (Vec3::zeros(), Vec3::zeros(), 0.0);
         let mut points = 0;
-        let mut sums = Sums::new(Enough::NEVER);
+        let never = Enough::never(&shell.law);
+        let mut sums = Sums::new(never);
         let mut fresh = true;
         for ((blocks, answer), kept) in self.blocks.iter().zip(&mut self.answers).zip(&mut self.sums) {
             *kept = Kept::NOTHING;
             if !fresh {
-                sums = Sums::new(Enough { few: Enough::NEVER.few.saturating_sub(points), ..Enough::NEVER });
+                sums = Sums::new(Enough { few: never.few.saturating_sub(points), ..never });
             }
             near(simd, &place, &shell.sorted.tree, blocks, |found| {
                 visit_sorted(simd, &job, &shell.sorted, found, &mut sums, &mut []);
@@ -192,13 +193,12 @@ impl Segments {
         }
         let sampling = Sampling { points: soft / cell, depth: depth / cell.sqrt() };
         let few = few(points);
-        let part = match shell.law {
-            ForceLaw::Pressure(Normals::Field) => 1.0,
-            _ => {
-                let size = size + few * size_lack;
-                let spread = spread(&(gradients + few * gradients_lack), presses);
-                settled(&normals, &(along + lack.scaled(few)), size, spread, &sampling).1
-            }
+        let part = if shell.law.along_gradient() {
+            1.0
+        } else {
+            let size = size + few * size_lack;
+            let spread = spread(&(gradients + few * gradients_lack), presses);
+            settled(&normals, &(along + lack.scaled(few)), size, spread, &sampling).1
         };
         let turn = &q.tool_pose.rotation;
         for (answer, kept) in self.answers.iter_mut().zip(&self.sums) {

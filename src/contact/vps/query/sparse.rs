@@ -8,6 +8,7 @@
 //! The two agree as the sampling gets finer. Where g is not constant over the overlap (an edge of the object under a
 //! face of the tool) only the first one is right.
 
+use crate::contact::vps::ForceLaw;
 use crate::geometry::{Vec3, Wrench};
 
 /// Points in contact up to which it counts as sparse, and from which it does not.
@@ -52,6 +53,11 @@ pub(super) struct Enough {
 impl Enough {
     /// The parts along the depth gradient always matter; what they lack, as long as the points are few.
     pub(super) const NEVER: Self = Self { area: f64::INFINITY, depth: f64::INFINITY, few: MANY };
+
+    /// The same for a law: a gradient that is continuous by itself lacks nothing.
+    pub(super) fn never(law: &ForceLaw) -> Self {
+        if law.cubic() { Self { few: 0, ..Self::NEVER } } else { Self::NEVER }
+    }
 
     /// Of points that stand for `cell` m^2 each; a little more than [`settled`] asks for, for rounding.
     pub(super) fn of(cell: f64) -> Self {
