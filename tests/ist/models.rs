@@ -118,10 +118,10 @@ fn every_shared_model_is_filled_with_what_it_holds() {
 fn a_packing_ends_where_it_is_told_to() {
     let mesh = meshes::shared("screwdriver.ply").unwrap_or_else(|| shapes::torus(0.06, 0.02, 48, 24));
     let filled = |stop, split| {
-        let params = IstParams { stop, split, ..IstParams::spheres(1500) };
+        let params = IstParams { stop, split, ..IstParams::spheres(4000) };
         SphereTree::build_with_packing(&mesh, &params, &Silent)
     };
-    let all = filled(Stop::Spheres(1500), Split::Boxes).expect("builds");
+    let all = filled(Stop::Spheres(4000), Split::Boxes).expect("builds");
     let radius = |i: usize| f64::from(all.1.spheres[i].radius);
     for fill in [0.2, 0.5, 0.9 * all.0.fill] {
         let (tree, packing) = filled(Stop::Fill(fill), Split::Boxes).expect("builds");
