@@ -229,7 +229,7 @@ impl Energy {
             let part = part_of(&efforts, &self.efforts(&given.wanted));
             let effects = self.efforts(&given.effects);
             efforts.iter_mut().zip(effects).for_each(|(effort, effect)| *effort -= part * effect);
-            work = part * given.driven + given.risen;
+            work = given.work(part);
         }
         self.account.applied(tick, &efforts, contact, work);
     }

@@ -28,7 +28,7 @@ pub(super) const MAX_GAIN: f64 = 8.0;
 const MOVED: f64 = 2.0;
 
 /// <a, b>, torques measured at `length`.
-fn dot(a: &Wrench, b: &Wrench, length: f64) -> f64 {
+pub(super) fn dot(a: &Wrench, b: &Wrench, length: f64) -> f64 {
     a.force.dot(&b.force) + a.torque.dot(&b.torque) / length.max(1e-3).powi(2)
 }
 

@@ -14,80 +14,35 @@
     )
 )]
 
-use super::fading::{along, size};
+use super::fading::{along, dot};
 use super::mapping::Mapping;
-use crate::contact::Contact;
+use super::query::Touch;
 use crate::geometry::{Twist, Vec3, Wrench};
 use crate::haptics::coupling::Felt;
 use crate::haptics::effects::Push;
 use nalgebra::{Matrix3, Matrix6};
 
-/// What a contact holds as a spring.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Spring {
-    /// Its force squared, N^2.
-    squared: f64,
-    /// J, at most.
-    held: f64,
-}
-
-impl Spring {
-    /// Torques are measured at `length`.
-    pub(super) fn of(contact: &Contact, length: f64) -> Self {
-        let squared = size(&contact.wrench, length).powi(2);
-        let stiffness = along(&contact.stiffness, &contact.wrench, length);
-        // Of a force F that grows with K no more than F^2/K is held, whatever power of the depth it is from.
-        Self { squared, held: if stiffness > 0.0 { squared / stiffness } else { 0.0 } }
-    }
-}
-
-/// A sum over springs.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Held {
-    /// N^2.
-    squared: f64,
-    /// J.
-    held: f64,
-}
-
-impl Held {
-    const NOTHING: Self = Self { squared: 0.0, held: 0.0 };
-
-    fn add(&mut self, spring: &Spring, part: f64) {
-        self.squared += part * spring.squared;
-        self.held += part * spring.held;
-    }
-
-    /// With a virtual tool's spring of that stiffness in series, N/m, J.
-    fn through(&self, spring: Option<f64>) -> f64 {
-        self.held + spring.map_or(0.0, |k| self.squared / k)
-    }
-}
-
 /// A sum over the contacts of a tick, in the scene's terms.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Own {
     /// What moving objects give the tool, W.
     pub(super) power: f64,
-    /// What is felt.
-    held: Held,
-    /// What of it has come in this tick, of what fades in or comes back after a lapse.
-    came: Held,
+    /// What has come in this tick of the forces of what fades in, or comes back after a lapse.
+    came: Wrench,
 }
 
 impl Own {
     /// Nothing.
-    pub(super) const NOTHING: Self = Self { power: 0.0, held: Held::NOTHING, came: Held::NOTHING };
+    pub(super) const NOTHING: Self = Self { power: 0.0, came: Wrench::ZERO };
 
     /// An object with this `motion` at the tool's origin presses with `felt`.
     pub(super) fn drives(&mut self, felt: &Wrench, motion: &Twist) {
         self.power += felt.force.dot(&motion.linear) + felt.torque.dot(&motion.angular);
     }
 
-    /// Of a contact this share is felt, which has risen by `came`.
-    pub(super) fn holds(&mut self, spring: &Spring, share: f64, came: f64) {
-        self.held.add(spring, share);
-        self.came.add(spring, came.max(0.0));
+    /// The share that is felt of a contact's spring has risen by `came`.
+    pub(super) fn comes(&mut self, spring: &Wrench, came: f64) {
+        self.came += spring.scaled(came.max(0.0));
     }
 }
 
@@ -100,30 +55,38 @@ pub(super) struct Given {
     pub(super) effects: Wrench,
     /// What moving objects give in the tick while all of `wanted` is there, J.
     pub(super) driven: f64,
-    /// What springs that come in hold more than before, at most, J.
+    /// What a tool that gives way can have more than before of springs that come in, at most, J.
     pub(super) risen: f64,
 }
 
 impl Given {
-    /// Of a tick of `dt` s without effects. `scale` is scene metres per device metre, `spring` the stiffness of a virtual tool's spring, N/m,
-    /// `factor` what the cap leaves of contacts, `gain` the ramp's before and now.
+    /// Of a tick of `dt` s without effects. `scale` is scene metres per device metre, `length` where torques are measured, `spring` the
+    /// stiffness of a virtual tool's spring, N/m, `factor` what the cap leaves of contacts, `gain` the ramp's before and now.
     pub(super) fn of(
-        own: &Own,
-        wanted: &Wrench,
+        touch: &Touch,
         dt: f64,
-        scale: f64,
+        (scale, length): (f64, f64),
         spring: Option<f64>,
         factor: f64,
         gain: (f64, f64),
     ) -> Self {
+        // From a force F that grows with K no more than F^2/K comes out, whatever power of the depth it is from; of walls that press against each
+        // other only what they do not hold themselves.
+        let (all, stiffness) = (&touch.contact, along(&touch.stiffness, &touch.contact, length));
+        let soft = if stiffness > 0.0 { 1.0 / stiffness + spring.map_or(0.0, |k| 1.0 / k) } else { 0.0 };
+        let comes = gain.1 * dot(all, &touch.own.came, length) + (gain.1 - gain.0) * dot(all, all, length);
         let part = factor / (scale * scale);
         Self {
-            wanted: *wanted,
+            wanted: Wrench::ZERO,
             effects: Wrench::ZERO,
-            driven: part * own.power * dt,
-            risen: part
-                * (gain.1 * own.came.through(spring) + (gain.1 - gain.0).max(0.0) * own.held.through(spring)),
+            driven: part * touch.own.power * dt,
+            risen: part * soft * comes.max(0.0),
         }
+    }
+
+    /// What the scene has given while `part` of what is wanted was there, J.
+    pub(super) fn work(&self, part: f64) -> f64 {
+        part * self.driven + self.risen
     }
 }
 

@@ -22,7 +22,7 @@ use super::fading::{Before, MAX_GAIN, about, begin, fade, pressed, size};
 use super::lapse::{Back, Lapse, Pressed};
 use super::mapping::ToolState;
 use super::motion::{Motions, Played, Stream};
-use super::own::{Own, Spring};
+use super::own::Own;
 use super::slots::{MEMORIES, Memory, Slot};
 use crate::contact::near::{Near, near, nearest_facet};
 use crate::contact::share::share_gently;
@@ -386,7 +386,7 @@ impl Queries {
         };
         let part = slot.lapse.part(&all, &world.lapse.shared(self.shares));
         self.held = self.held.saturating_add(slot.lapse.holds().into());
-        let spring = Spring::of(&c, radius);
+        let spring = c.wrench;
         c.wrench = c.wrench.scaled(part);
         // Where nothing of it is felt nothing is damped: on the way out that would hold the hand back.
         let tau = if part > 0.0 { world.tau } else { 0.0 };
@@ -455,7 +455,7 @@ impl Queries {
                 _ => 0.0,
             };
             sum.own.drives(&slot.felt, &motion);
-            sum.own.holds(&spring, gain * part, came);
+            sum.own.comes(&spring, came);
             let stiffness = c.stiffness * gain;
             sum.stiffness += stiffness;
             sum.carried += coupling::times(&stiffness, &motion);

@@ -282,8 +282,8 @@ impl Servo {
             stiffness: self.mapping.stiffness(&touch.stiffness, &tool.lever),
             damping: self.mapping.stiffness(&touch.damping, &tool.lever),
         };
+        let radius = self.end.snapshots.current().map_or(0.0, |s| s.tool.bound_radius);
         let (rendered, effects) = if self.coupled.virtual_tool() {
-            let radius = self.end.snapshots.current().map_or(0.0, |s| s.tool.bound_radius);
             let fade = self.end.config.fade;
             let wrench = self.coupled.step(tool, touch, &self.mapping, radius, fade, dt);
             self.factor = 1.0;
@@ -364,11 +364,11 @@ impl Servo {
         };
         let stopping = self.end.flags.stopping() && self.arming.state() == ServoState::Idle;
         let (spring, ramp) = (self.coupled.spring_stiffness(), (before, self.arming.gain()));
-        let given =
-            Given::of(&touch.own, &rendered.wrench, dt, self.mapping.scale(), spring, self.factor, ramp);
+        let scale = (self.mapping.scale(), radius);
+        let given = Given::of(touch, dt, scale, spring, self.factor, ramp);
         Command {
             wrench,
-            given: Given { effects, ..given },
+            given: Given { wanted: rendered.wrench, effects, ..given },
             stiffness: if touch.felt {
                 self.coupled.stiffness(coupling::translational(&felt.stiffness))
             } else {

@@ -55,6 +55,17 @@ fn the_page_s_walls_are_as_measured() {
             Limit { damping: n(0), nobody: n(1), normal: n(2), controller: n(3), certified }
         });
         let report = report(&profile, || Ok(limits.collect())).unwrap();
+        // And what the profile says that the guards keep is that. More than all is all.
+        let kept = report.kept.as_ref().map_or(Default::default(), |k| profile::Kept {
+            controller: k.controller.min(1.0),
+            certified: k.certified.unwrap_or(0.0),
+        });
+        for (stated, found) in
+            [(profile.kept.controller, kept.controller), (profile.kept.certified, kept.certified)]
+        {
+            assert!((stated - found).abs() <= OFF, "{}: {:?}, {kept:?}", profile.name, profile.kept);
+        }
+        assert_eq!(profile.kept.strictest(), kept.strictest(), "{}", profile.name);
         let mut page = page.iter();
         for line in text(&report).lines() {
             let name = &profile.name;

@@ -39,10 +39,12 @@ pub struct Kept {
 impl Kept {
     /// The strictest guard that keeps [`KEPT`]; who has measured nothing only observes. Pure.
     pub fn strictest(&self) -> Guard {
-        match () {
-            () if self.certified >= KEPT => Guard::Certified,
-            () if self.controller >= KEPT => Guard::Controller,
-            () => Guard::Observe,
+        if self.certified >= KEPT {
+            Guard::Certified
+        } else if self.controller >= KEPT {
+            Guard::Controller
+        } else {
+            Guard::Observe
         }
     }
 }
