@@ -231,7 +231,7 @@ fn a_profile_that_states_more_than_it_bears_is_degraded() {
             assert!(found.cure.as_ref().is_some_and(|c| c.contains("docs/new-device.md")), "{found:?}");
         }
         assert!(
-            line(&all, "energy bound phantom-omni").why.contains("\"profile\" is \"observe\""),
+            line(&all, "energy bound phantom-omni").why.contains("\"profile\" is \"controller\""),
             "{all:#?}"
         );
     }

@@ -314,8 +314,8 @@ mod tests {
         let falcon = to_json(&registry.profile("novint-falcon").expect("shipped"), true);
         assert_eq!((&falcon["torque_hold"], &falcon["max_force"]), (&Value::Null, &json!(8.0)));
         assert_eq!(falcon["certified"], Value::Null, "its friction is guessed");
-        let omni = to_json(&registry.profile("phantom-omni").expect("shipped"), false);
-        assert_eq!((&ideal["guard"], &omni["guard"]), (&json!("controller"), &json!("observe")));
+        let vintage = to_json(&registry.profile("woodenhaptics-vintage").expect("shipped"), false);
+        assert_eq!((&ideal["guard"], &vintage["guard"]), (&json!("controller"), &json!("observe")));
         assert!(falcon["sources"]["delta.a"].as_str().is_some_and(|s| s.contains("libnifalcon")));
     }
 

@@ -188,7 +188,7 @@ fn each_device_has_the_guard_that_its_profile_names() {
             controlled.push(name);
         }
     }
-    assert_eq!(controlled.len(), 6, "{controlled:?}");
+    assert_eq!(controlled.len(), 7, "{controlled:?}");
     // Where it has something to do.
     let (plain, with) = (fastest("ideal-6dof", Some(EnergyGuard::Observe)), fastest("ideal-6dof", None));
     assert!(plain.1 == 0 && with.1 > 0 && with.0 < 0.95 * plain.0, "{plain:?} {with:?}");
