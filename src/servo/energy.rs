@@ -200,7 +200,11 @@ impl Energy {
             // Where there is no force, none is added.
             EnergyGuard::Controller if *command == *weight => return all,
             EnergyGuard::Controller => {
-                let damping = self.gentle(self.wrench(&self.account.repayment()));
+                let back = self.account.repayment();
+                if back == [0.0; PORTS] {
+                    return all;
+                }
+                let damping = self.gentle(self.wrench(&back));
                 let acts = damping != Wrench::ZERO;
                 return Bounded { wrench: *command + damping, acts, adds: acts, ..all };
             }
@@ -222,22 +226,12 @@ impl Energy {
         // No force at all carries no weight either.
         let weight = if *applied == Wrench::ZERO { Wrench::ZERO } else { self.weight };
         let rest = Wrench { force: applied.force - weight.force, torque: applied.torque - weight.torque };
-        let mut efforts = self.efforts(&rest);
-        let mut work = 0.0;
+        let efforts = self.efforts(&rest);
         // The energy bound promises the hand that nothing gives it more than it put in: not an object's motion either.
-        if self.guard != EnergyGuard::Certified {
-            let part = part_of(&efforts, &self.efforts(&given.wanted));
-            let effects = self.efforts(&given.effects);
-            efforts.iter_mut().zip(effects).for_each(|(effort, effect)| *effort -= part * effect);
-            work = given.work(part);
-        }
+        let (efforts, work) = match self.guard {
+            EnergyGuard::Certified => (efforts, 0.0),
+            _ => given.apart(&efforts, |wrench| self.efforts(wrench)),
+        };
         self.account.applied(tick, &efforts, contact, work);
     }
-}
-
-/// How much of `wanted` there is in `applied`, 0..=1.
-fn part_of(applied: &PerPort, wanted: &PerPort) -> f64 {
-    let dot = |a: &PerPort, b: &PerPort| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let whole = dot(wanted, wanted);
-    if whole > 0.0 { (dot(applied, wanted) / whole).clamp(0.0, 1.0) } else { 0.0 }
 }

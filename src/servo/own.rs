@@ -20,6 +20,7 @@ use super::query::Touch;
 use crate::geometry::{Twist, Vec3, Wrench};
 use crate::haptics::coupling::Felt;
 use crate::haptics::effects::Push;
+use crate::haptics::guard::energy::PerPort;
 use nalgebra::{Matrix3, Matrix6};
 
 /// A sum over the contacts of a tick, in the scene's terms.
@@ -50,20 +51,21 @@ impl Own {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given {
     /// All that is wanted, before ramp, limits and guard.
-    pub(super) wanted: Wrench,
+    wanted: Wrench,
     /// What effects push of that.
-    pub(super) effects: Wrench,
+    effects: Wrench,
     /// What moving objects give in the tick while all of `wanted` is there, J.
-    pub(super) driven: f64,
+    driven: f64,
     /// What a tool that gives way can have more than before of springs that come in, at most, J.
-    pub(super) risen: f64,
+    risen: f64,
 }
 
 impl Given {
-    /// Of a tick of `dt` s without effects. `scale` is scene metres per device metre, `length` where torques are measured, `spring` the
-    /// stiffness of a virtual tool's spring, N/m, `factor` what the cap leaves of contacts, `gain` the ramp's before and now.
+    /// Of a tick of `dt` s in which all is wanted, of it the effects. `scale` is scene metres per device metre, `length` where torques are
+    /// measured, `spring` the stiffness of a virtual tool's spring, N/m, `factor` what the cap leaves of contacts, `gain` the ramp's before and now.
     pub(super) fn of(
         touch: &Touch,
+        (all, effects): (&Wrench, &Wrench),
         dt: f64,
         (scale, length): (f64, f64),
         spring: Option<f64>,
@@ -72,21 +74,29 @@ impl Given {
     ) -> Self {
         // From a force F that grows with K no more than F^2/K comes out, whatever power of the depth it is from; of walls that press against each
         // other only what they do not hold themselves.
-        let (all, stiffness) = (&touch.contact, along(&touch.stiffness, &touch.contact, length));
+        let (force, stiffness) = (&touch.contact, along(&touch.stiffness, &touch.contact, length));
         let soft = if stiffness > 0.0 { 1.0 / stiffness + spring.map_or(0.0, |k| 1.0 / k) } else { 0.0 };
-        let comes = gain.1 * dot(all, &touch.own.came, length) + (gain.1 - gain.0) * dot(all, all, length);
+        let comes =
+            gain.1 * dot(force, &touch.own.came, length) + (gain.1 - gain.0) * dot(force, force, length);
         let part = factor / (scale * scale);
         Self {
-            wanted: Wrench::ZERO,
-            effects: Wrench::ZERO,
+            wanted: *all,
+            effects: *effects,
             driven: part * touch.own.power * dt,
             risen: part * soft * comes.max(0.0),
         }
     }
 
-    /// What the scene has given while `part` of what is wanted was there, J.
-    pub(super) fn work(&self, part: f64) -> f64 {
-        part * self.driven + self.risen
+    /// What is left of `applied` without the effects, and what the scene has given besides, J; both wrenches as `efforts` of the ports.
+    pub(super) fn apart(&self, applied: &PerPort, efforts: impl Fn(&Wrench) -> PerPort) -> (PerPort, f64) {
+        let dot = |a: &PerPort, b: &PerPort| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let wanted = efforts(&self.wanted);
+        let whole = dot(&wanted, &wanted);
+        // How much of what is wanted there is in what is applied.
+        let part = if whole > 0.0 { (dot(applied, &wanted) / whole).clamp(0.0, 1.0) } else { 0.0 };
+        let mut rest = *applied;
+        rest.iter_mut().zip(efforts(&self.effects)).for_each(|(effort, effect)| *effort -= part * effect);
+        (rest, part * self.driven + self.risen)
     }
 }
 

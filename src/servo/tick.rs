@@ -365,10 +365,11 @@ impl Servo {
         let stopping = self.end.flags.stopping() && self.arming.state() == ServoState::Idle;
         let (spring, ramp) = (self.coupled.spring_stiffness(), (before, self.arming.gain()));
         let scale = (self.mapping.scale(), radius);
-        let given = Given::of(touch, dt, scale, spring, self.factor, ramp);
+        let pushes = (&rendered.wrench, &effects);
+        let given = Given::of(touch, pushes, dt, scale, spring, self.factor, ramp);
         Command {
             wrench,
-            given: Given { wanted: rendered.wrench, effects, ..given },
+            given,
             stiffness: if touch.felt {
                 self.coupled.stiffness(coupling::translational(&felt.stiffness))
             } else {

@@ -4,10 +4,9 @@
 pub const KEPT: f64 = 0.9;
 
 /// The guards that a device may have by default, the strictest last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
     /// The account is kept and shown.
-    #[default]
     Observe,
     /// Debt is damped away.
     Controller,

@@ -286,7 +286,8 @@ impl Account {
         &self.moved
     }
 
-    /// Efforts that would pay the debt beyond [`LENT`], and beyond what one count hides under the largest efforts since, back within the next period, if the ports go on as in the last: damping
+    /// Efforts that would pay the debt back within the next period, but for [`LENT`] and for what one count hides under the largest
+    /// efforts since debt was last forgiven, if the ports go on as in the last: damping
     /// `alpha v` with `alpha = -E / (T |v|^2)` (Hannaford and Ryu 2002, Time-domain passivity control of haptic interfaces, the
     /// controller in series). Nothing without debt. The way that readings may err by does not count as motion.
     pub fn repayment(&self) -> PerPort {

@@ -187,3 +187,22 @@ fn truncated_files_do_no_harm() {
         let _ = parse("cut.toml", &FALCON[..cut]);
     }
 }
+
+/// What the guards keep is a share, with a source; a file that says nothing of it has measured nothing.
+#[test]
+fn shares_that_guards_keep_are_numbers_or_nothing() {
+    for (key, value) in [("controller", "1.0"), ("certified", "0.05")] {
+        let from = format!("{key} = {{ value = {value}");
+        for bad in ["-0.1", "11.0", "nan"] {
+            let e = changed(IDEAL, &from, &format!("{key} = {{ value = {bad}"));
+            assert!(e.message.contains(&format!("`kept.{key}`")), "{e}");
+            assert_eq!(e.line, line_of(IDEAL, &from), "{e}");
+        }
+    }
+    let stated = parse("x.toml", IDEAL).expect("parses").kept;
+    assert!(stated.controller > 0.0 && stated.certified > 0.0, "{stated:?}");
+    let start = IDEAL.find("[kept]").expect("a section");
+    let end = start + IDEAL[start..].find("[stops]").expect("a section");
+    let without = [&IDEAL[..start], &IDEAL[end..]].concat();
+    assert_eq!(parse("x.toml", &without).expect("parses").kept, super::super::Kept::default());
+}
