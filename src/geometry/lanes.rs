@@ -171,6 +171,9 @@ mod tests {
     /// Lanes to pick: none, all, one, each half, and across the halves.
     const FEW: [u16; 8] = [0, 0xffff, 1, 0x8000, 0xff, 0xff00, 0x0180, 0b1010_0000_1100_0110];
 
+    const WORDS: [u16; LANES] =
+        [0, 1, 2, 255, 256, 32_767, 32_768, 65_534, 65_535, 3, 9, 1000, 40_000, 50_000, 60_000, 7];
+
     /// Every operation on lanes i, with its scalar result.
     fn all_body<S: Simd>(simd: S, a: &F, b: &F) -> Vec<F> {
         let (x, y) = (Lanes::load(simd, a), Lanes::load(simd, b));
@@ -188,6 +191,7 @@ mod tests {
         }
         out.push(dot([x, y, x], minus([y, y, x], [x, x, y])).store());
         out.extend(cross([x, y, x], [y, y, x]).map(Lanes::store));
+        out.push(Lanes::of(simd, simd.words(&WORDS)).store());
         out
     }
 
@@ -221,6 +225,7 @@ mod tests {
             want(&|x, y| y * x - x * y),
             want(&|x, y| x * y - x * x),
             want(&|x, y| x * y - y * y),
+            WORDS.map(f32::from),
         ]);
         for level in SimdLevel::ALL.into_iter().filter(|l| l.available()) {
             let (a, b) = (&a, &b);

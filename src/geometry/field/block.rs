@@ -290,7 +290,7 @@ impl<S: Simd> Cells<S> {
                 // SAFETY: `place` gave 0 <= cell[a] <= dims[a] - 2, and `Grid::new` checked that there are
                 // dims[0] * dims[1] * dims[2] <= i32::MAX counts, so no index overflows. The largest index read is
                 // base + 1 + dy + dz <= (nx - 1) + nx (ny - 1) + nx ny (nz - 1) = len - 1.
-                unsafe { s.gather_corners(counts, s.iload(&spot.at), dy, dz) }
+                unsafe { s.gather_corners(counts, &spot.at, dy, dz) }
             }
             // SAFETY: `find` gave a quad of a cell of a brick, and a brick's rows end with a quad of their own, all of
             // them within the slice (`Bricks`).

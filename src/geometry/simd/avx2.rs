@@ -137,15 +137,22 @@ impl Simd for Avx2 {
         })
     }
     #[inline(always)]
-    unsafe fn gather_corners(self, data: &[i16], base: Self::I, dy: usize, dz: usize) -> [Self::F; 8] {
-        // SAFETY: four pairs of each lane are read at base, + dy, + dz, + dy + dz, each two counts long; the caller
-        // promises that the last one ends within the slice and that base is not negative. The token proves AVX2.
+    fn words(self, v: &[u16; LANES]) -> Self::F {
+        op!({
+            let (low, high) = (_mm_loadu_si128(v.as_ptr().cast()), _mm_loadu_si128(v.as_ptr().add(8).cast()));
+            [_mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(low)), _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(high))]
+        })
+    }
+    #[inline(always)]
+    unsafe fn gather_corners(self, data: &[i16], at: &[i32; LANES], dy: usize, dz: usize) -> [Self::F; 8] {
+        // SAFETY: four pairs of each lane are read at `at`, + dy, + dz, + dy + dz, each two counts long; the caller
+        // promises that the last one ends within the slice and that none of them is negative. The token proves AVX2.
         unsafe {
             let p = data.as_ptr();
-            let (a, b) = split(row(p, base));
-            let (c, d) = split(row(p.add(dy), base));
-            let (e, f) = split(row(p.add(dz), base));
-            let (g, h) = split(row(p.add(dz).add(dy), base));
+            let (a, b) = split(row(p, at));
+            let (c, d) = split(row(p.add(dy), at));
+            let (e, f) = split(row(p.add(dz), at));
+            let (g, h) = split(row(p.add(dz).add(dy), at));
             [a, b, c, d, e, f, g, h]
         }
     }
@@ -270,14 +277,35 @@ unsafe fn two(quads: &[[i16; 4]], low: i32, high: i32) -> __m256i {
     }
 }
 
-/// The pairs (p[i], p[i + 1]) of sixteen indices.
+/// The pairs (p[i], p[i + 1]) of sixteen indices, loaded one by one: quicker than the instruction that gathers (Zen 3).
 ///
 /// # Safety
-/// `p[i]` and `p[i + 1]` must be readable for each index; the CPU must have AVX2.
+/// `i >= 0`, and `p[i]` and `p[i + 1]` must be readable, for each index; the CPU must have AVX2.
 #[inline(always)]
-unsafe fn row(p: *const i16, at: [__m256i; 2]) -> [__m256i; 2] {
-    // SAFETY: passed on to the caller; one 32-bit load of a lane covers its two counts.
-    unsafe { [_mm256_i32gather_epi32::<2>(p.cast(), at[0]), _mm256_i32gather_epi32::<2>(p.cast(), at[1])] }
+unsafe fn row(p: *const i16, at: &[i32; LANES]) -> [__m256i; 2] {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        [
+            eight(p, [at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7]]),
+            eight(p, [at[8], at[9], at[10], at[11], at[12], at[13], at[14], at[15]]),
+        ]
+    }
+}
+
+/// The pairs of eight indices.
+///
+/// # Safety
+/// As [`row`].
+#[inline(always)]
+unsafe fn eight(p: *const i16, at: [i32; 8]) -> __m256i {
+    let mut pairs = [0; 8];
+    for (pair, at) in pairs.iter_mut().zip(at) {
+        // SAFETY: passed on to the caller: one 32-bit load covers the two counts.
+        *pair = unsafe { p.add(at as usize).cast::<i32>().read_unaligned() };
+    }
+    let [a, b, c, d, e, f, g, h] = pairs;
+    // SAFETY: the CPU has AVX2.
+    unsafe { _mm256_setr_epi32(a, b, c, d, e, f, g, h) }
 }
 
 /// First and second count of each pair, as f32.

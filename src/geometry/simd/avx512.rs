@@ -119,11 +119,15 @@ impl Simd for Avx512 {
         op!(_mm512_storeu_si512(out.as_mut_ptr().cast(), a))
     }
     #[inline(always)]
-    unsafe fn gather_corners(self, data: &[i16], base: Self::I, dy: usize, dz: usize) -> [Self::F; 8] {
-        // SAFETY: four pairs of each lane are read at base, + dy, + dz, + dy + dz, each two counts long; the caller
-        // promises that the last one ends within the slice and that base is not negative. The token proves AVX-512F.
+    fn words(self, v: &[u16; LANES]) -> Self::F {
+        op!(_mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(_mm256_loadu_si256(v.as_ptr().cast()))))
+    }
+    #[inline(always)]
+    unsafe fn gather_corners(self, data: &[i16], at: &[i32; LANES], dy: usize, dz: usize) -> [Self::F; 8] {
+        // SAFETY: four pairs of each lane are read at `at`, + dy, + dz, + dy + dz, each two counts long; the caller
+        // promises that the last one ends within the slice and that none of them is negative. The token proves AVX-512F.
         unsafe {
-            let p = data.as_ptr();
+            let (p, base) = (data.as_ptr(), self.iload(at));
             let (a, b) = split(_mm512_i32gather_epi32::<2>(base, p.cast()));
             let (c, d) = split(_mm512_i32gather_epi32::<2>(base, p.add(dy).cast()));
             let (e, f) = split(_mm512_i32gather_epi32::<2>(base, p.add(dz).cast()));

@@ -141,12 +141,14 @@ pub(crate) trait Simd: Copy {
     fn iquarter(self, a: Self::I) -> Self::I;
     fn iload(self, v: &[i32; LANES]) -> Self::I;
     fn istore(self, a: Self::I, out: &mut [i32; LANES]);
-    /// The eight corners of each lane's cell as f32, first corner at `base`: corner k lies at
-    /// `base + (k & 1) + dy (k >> 1 & 1) + dz (k >> 2)`.
+    /// Unsigned words as f32.
+    fn words(self, v: &[u16; LANES]) -> Self::F;
+    /// The eight corners of each lane's cell as f32, first corner at `at`: corner k lies at
+    /// `at + (k & 1) + dy (k >> 1 & 1) + dz (k >> 2)`.
     ///
     /// # Safety
-    /// For each lane, `base >= 0` and `base + 1 + dy + dz < data.len()`.
-    unsafe fn gather_corners(self, data: &[i16], base: Self::I, dy: usize, dz: usize) -> [Self::F; 8];
+    /// For each lane, `at >= 0` and `at + 1 + dy + dz < data.len()`.
+    unsafe fn gather_corners(self, data: &[i16], at: &[i32; LANES], dy: usize, dz: usize) -> [Self::F; 8];
     /// The eight corners of each lane's cell as f32 from two neighbouring quads, at `at` and `at + 1`: the first holds the
     /// corners of lower x in the order (y, z) = 00, 10, 01, 11, the second those of higher x.
     ///

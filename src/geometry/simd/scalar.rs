@@ -100,19 +100,27 @@ impl Simd for Scalar {
         *v
     }
     #[inline(always)]
+    fn words(self, v: &[u16; LANES]) -> Self::F {
+        let mut out = [0.0; LANES];
+        for lane in 0..LANES {
+            out[lane] = f32::from(v[lane]);
+        }
+        out
+    }
+    #[inline(always)]
     fn istore(self, a: Self::I, out: &mut [i32; LANES]) {
         *out = a;
     }
     // 128 loads each, lane by lane.
     #[inline(never)]
-    unsafe fn gather_corners(self, data: &[i16], base: Self::I, dy: usize, dz: usize) -> [Self::F; 8] {
+    unsafe fn gather_corners(self, data: &[i16], at: &[i32; LANES], dy: usize, dz: usize) -> [Self::F; 8] {
         let mut out = [[0.0; LANES]; 8];
         for lane in 0..LANES {
-            let base = base[lane] as usize;
+            let base = at[lane] as usize;
             debug_assert!(base + 1 + dy + dz < data.len());
             for (k, corner) in out.iter_mut().enumerate() {
                 let i = base + (k & 1) + dy * (k >> 1 & 1) + dz * (k >> 2);
-                // SAFETY: the caller promises 0 <= base and base + 1 + dy + dz < data.len(); i is no larger.
+                // SAFETY: the caller promises 0 <= at and at + 1 + dy + dz < data.len(); i is no larger.
                 corner[lane] = f32::from(unsafe { *data.get_unchecked(i) });
             }
         }

@@ -23,33 +23,31 @@ pub(super) struct Block {
 
 /// Unpacks the first `count` cells (at most sixteen) of a block.
 #[inline(always)]
-pub(super) fn unpack(cells: &CellStore, index: usize, count: usize) -> Option<Block> {
+pub(super) fn unpack<S: Simd>(simd: S, cells: &CellStore, index: usize, count: usize) -> Option<Block> {
     let from = cells.blocks.get(index)?;
-    let mut block = Block {
-        at: [[0.0; LANES]; 3],
-        offset: [[0.0; LANES]; 3],
-        fraction: [0.0; LANES],
-        doubt: [0.0; LANES],
-    };
-    let (log, half) = (cells.steps_log, 1 << (cells.steps_log - 1));
-    let per_step = 1.0 / cells.steps();
+    let k = Constants(simd);
+    let (zero, half) = (k.of(0.0), k.of(0.5));
+    let (steps, per_step) = (k.of(cells.steps()), k.of(1.0 / cells.steps()));
+    let none = [0.0; LANES];
+    let mut block = Block { at: [none; 3], offset: [none; 3], fraction: none, doubt: none };
     for axis in 0..3 {
-        for i in 0..LANES {
-            let q = i32::from(from.at[axis][i]);
-            block.at[axis][i] = q as f32;
-            block.offset[axis][i] = (q - (((q + half) >> log) << log)) as f32 * per_step;
-        }
+        let q = Lanes::of(simd, simd.words(&from.at[axis]));
+        // Exact: words, and powers of two. No word is negative, so what is cut off is the fraction.
+        let nearest = Lanes::of(simd, simd.to_f32(simd.trunc((q * per_step + half).bare())));
+        block.at[axis] = q.store();
+        block.offset[axis] = ((q - nearest * steps) * per_step).store();
     }
-    for i in 0..LANES {
-        let q = from.fraction[i];
-        let full = q == FULL;
-        let used = i < count;
-        let f = if full { 1.0 } else { (f32::from(q) + 0.5) * (1.0 / 65_535.0) };
-        block.fraction[i] = if used { f } else { 0.0 };
-        block.doubt[i] = if used && !full { 0.6 / 65_535.0 } else { 0.0 };
-    }
+    let q = Lanes::of(simd, simd.words(&from.fraction));
+    let used = k.at(&PLACE).at_most(k.of(count as f32 - 0.5), k.of(1.0), zero);
+    let part = q.at_most(k.of(f32::from(FULL) - 0.5), (q + half) * k.of(1.0 / 65_535.0), k.of(1.0));
+    let doubt = q.at_most(k.of(f32::from(FULL) - 0.5), k.of(0.6 / 65_535.0), zero);
+    block.fraction = (part * used).store();
+    block.doubt = (doubt * used).store();
     Some(block)
 }
+
+/// Which of the sixteen each one is.
+const PLACE: F = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 
 /// What is known of sixteen cells.
 pub(super) struct SeenCells<S: Simd> {

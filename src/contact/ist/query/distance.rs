@@ -447,7 +447,7 @@ fn group<S: Simd>(
     let slack = tolerance(frame) as f32;
     let (mut index, mut left) = (first as usize, cells as usize);
     while left > 0 {
-        let Some(block) = unpack(&tree.cells, index, left) else { return };
+        let Some(block) = unpack(simd, &tree.cells, index, left) else { return };
         let cells = see_cells(simd, frame, &block);
         // Nothing lies in the places past the last cell.
         let k = Constants(simd);

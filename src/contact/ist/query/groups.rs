@@ -152,7 +152,7 @@ impl Groups {
         let fresh = if bounded { 1.0 } else { 0.0 };
         let (mut left, mut index) = (self.count[i] as usize, self.first[i] as usize);
         while left > 0 {
-            let Some(block) = unpack(&tree.cells, index, left) else { break };
+            let Some(block) = unpack(simd, &tree.cells, index, left) else { break };
             let (reach, p) = (reach(simd, &block), in_cells(simd, frame, &block));
             let fraction = k.at(&block.fraction);
             let (near, least) = within(simd, p, reach, &proof.inside);

@@ -147,7 +147,11 @@ impl<S: Simd> Even<S> {
     pub(super) fn gradient(&self, simd: S, frame: &Frame<'_>, nodes: &Sixteen, own: Vector<S>) -> Vector<S> {
         let k = Constants(simd);
         let (volume, large) = (k.at(&nodes.volume), k.of(frame.large));
-        [0, 1, 2].map(|axis| volume.at_most(large, own[axis], self.gradient[axis]))
+        let mut gradient = own;
+        for axis in 0..3 {
+            gradient[axis] = volume.at_most(large, own[axis], self.gradient[axis]);
+        }
+        gradient
     }
 }
 

@@ -92,9 +92,16 @@ fn sum_along<S: Simd, P: Source>(s: S, from: &P, force: &mut Force) {
 pub(super) fn along<S: Simd>(s: S, r: [S::F; 3], n: [S::F; 3], force: S::F, g: [S::F; 3]) -> [S::F; 7] {
     let size = s.mul(force, dot(s, n, g));
     let m = cross(s, r, g);
-    let [fx, fy, fz] = g.map(|g| s.mul(size, g));
-    let [tx, ty, tz] = m.map(|m| s.mul(size, m));
-    [fx, fy, fz, tx, ty, tz, s.max(size, s.sub(s.splat(0.0), size))]
+    // One by one: a closure would not be compiled for the instructions of `S` (`Constants`).
+    [
+        s.mul(size, g[0]),
+        s.mul(size, g[1]),
+        s.mul(size, g[2]),
+        s.mul(size, m[0]),
+        s.mul(size, m[1]),
+        s.mul(size, m[2]),
+        s.max(size, s.sub(s.splat(0.0), size)),
+    ]
 }
 
 /// Adds where the elastic force presses.
