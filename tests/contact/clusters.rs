@@ -25,6 +25,21 @@ fn rows(shell: &PointShell, len: usize) -> BTreeMap<Row, usize> {
     rows
 }
 
+/// A box has corners and edges, a torus has neither.
+#[test]
+fn a_shell_is_the_same_on_any_number_of_threads() {
+    for mesh in [shapes::cuboid(Vec3::new(0.02, 0.03, 0.05)), shapes::torus(0.03, 0.01, 64, 32)] {
+        let on = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+            pool.install(|| shells(&mesh, ShellParams::points(9000)))
+        };
+        let alone = on(1);
+        assert!(alone[0].levels().count() > 5 && alone[0].covering_radius > 0.0);
+        // Points, normals, areas, levels, balls and radii, in order.
+        assert!(on(3) == alone);
+    }
+}
+
 #[test]
 fn all_are_the_same_points_level_by_level() {
     let spaced = ShellParams { density: Density::Spacing(0.0007), ..ShellParams::points(1) };

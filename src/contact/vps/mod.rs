@@ -4,6 +4,7 @@
 mod balance;
 mod ball;
 mod build;
+mod cells;
 mod cloud;
 mod clusters;
 mod cover;
@@ -13,6 +14,7 @@ mod manifold;
 mod nearest;
 mod order;
 mod query;
+mod rounds;
 mod side;
 mod sorted;
 mod surface;

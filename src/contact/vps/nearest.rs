@@ -1,9 +1,16 @@
 //! A uniform grid over points: neighbours within a radius, and the nearest one.
 
 use crate::geometry::Point;
+use rayon::prelude::*;
 
 /// Most cells along an axis.
 const MAX_SIDE: usize = 160;
+
+/// The box of some points: its lowest and highest corner.
+pub(super) fn bounds(points: &[Point]) -> (Point, Point) {
+    let first = points.first().copied().unwrap_or_default();
+    points.iter().fold((first, first), |(l, h), p| (l.inf(p), h.sup(p)))
+}
 
 /// Points sorted by cell.
 pub(super) struct PointGrid {
@@ -18,31 +25,41 @@ pub(super) struct PointGrid {
 impl PointGrid {
     /// Sorts `points` into cells of about `cell` m (larger where the grid would have too many).
     pub(super) fn new(points: &[Point], cell: f64) -> Self {
-        let first = points.first().copied().unwrap_or_default();
-        let (low, high) = points.iter().fold((first, first), |(l, h), p| (l.inf(p), h.sup(p)));
+        Self::within(points, bounds(points), cell)
+    }
+
+    /// The same in a box that is larger than the points'.
+    pub(super) fn within(points: &[Point], (low, high): (Point, Point), cell: f64) -> Self {
         let extent = (high - low).amax();
         let cell = cell.max(extent / MAX_SIDE as f64).max(f64::MIN_POSITIVE);
         let side = [0, 1, 2].map(|a| ((high[a] - low[a]) / cell) as usize + 1);
         let mut grid =
             Self { low, cell, side, start: vec![0; side.iter().product::<usize>() + 1], order: vec![] };
-        let cells: Vec<usize> = points.iter().map(|p| grid.flat(grid.of(p))).collect();
+        let cells: Vec<u32> = points.par_iter().map(|p| grid.flat(grid.of(p)) as u32).collect();
         for &c in &cells {
-            grid.start[c + 1] += 1;
+            grid.start[c as usize] += 1;
         }
-        for c in 1..grid.start.len() {
-            grid.start[c] += grid.start[c - 1];
+        let mut end = 0;
+        for start in &mut grid.start {
+            end += *start;
+            *start = end;
         }
-        let mut next = grid.start.clone();
+        // Filled from behind, each cell's end becomes its start.
         grid.order = vec![0; points.len()];
-        for (i, &c) in cells.iter().enumerate() {
-            grid.order[next[c] as usize] = i as u32;
-            next[c] += 1;
+        for (i, &c) in cells.iter().enumerate().rev() {
+            let to = &mut grid.start[c as usize];
+            *to -= 1;
+            grid.order[*to as usize] = i as u32;
         }
         grid
     }
 
     fn of(&self, p: &Point) -> [usize; 3] {
-        [0, 1, 2].map(|a| (((p[a] - self.low[a]) / self.cell).max(0.0) as usize).min(self.side[a] - 1))
+        [self.along(0, p.x), self.along(1, p.y), self.along(2, p.z)]
+    }
+
+    fn along(&self, a: usize, x: f64) -> usize {
+        (((x - self.low[a]) / self.cell).max(0.0) as usize).min(self.side[a] - 1)
     }
 
     fn flat(&self, c: [usize; 3]) -> usize {

@@ -5,6 +5,7 @@ use super::clusters::{Clusters, bottom_up};
 use crate::geometry::Point;
 use crate::geometry::morton::morton;
 use crate::geometry::simd::LANES;
+use rayon::prelude::*;
 
 /// A permutation that keeps every level together.
 pub(super) struct Order(Vec<u32>);
@@ -12,7 +13,12 @@ pub(super) struct Order(Vec<u32>);
 impl Order {
     /// Sorts the points of each level (they end at `ends`) along a Morton curve, or by clusters; leaves the first ones alone.
     pub(super) fn new(places: &[Point], ends: &[usize], clusters: Clusters) -> Self {
-        let codes = if clusters == Clusters::BottomUp { vec![] } else { codes(places) };
+        let codes: Vec<u32> = if clusters == Clusters::BottomUp {
+            vec![]
+        } else {
+            let curve = Curve::through(places.iter());
+            places.iter().map(|p| curve.code(p)).collect()
+        };
         let mut order: Vec<u32> = (0..places.len() as u32).collect();
         let mut start = UNSORTED.min(places.len());
         for &end in ends {
@@ -37,27 +43,49 @@ impl Order {
     }
 }
 
-/// Places along a Morton curve through the points' box.
-fn codes(places: &[Point]) -> Vec<u64> {
-    let first = places.first().copied().unwrap_or_default();
-    let (low, high) = places.iter().fold((first, first), |(l, h), p| (l.inf(p), h.sup(p)));
-    let per_metre = 1023.0 / (high - low).amax().max(1e-12);
-    let code = |p: &Point| {
-        let cell = (p - low) * per_metre;
-        morton([cell.x as u32, cell.y as u32, cell.z as u32])
-    };
-    places.iter().map(code).collect()
+/// A Morton curve of 2^[`BITS`](Self::BITS) steps along the longest side of a box.
+pub(super) struct Curve {
+    /// Corner of the box, m.
+    pub(super) low: Point,
+    /// Steps per metre.
+    pub(super) per_metre: f64,
 }
 
-/// Brings items that are neighbours together in memory; `indices` go on naming the same ones.
-pub(super) fn together<T: Copy>(items: &mut Vec<T>, at: impl Fn(&T) -> Point, indices: &mut [u32]) {
-    let codes = codes(&items.iter().map(at).collect::<Vec<_>>());
-    let mut order: Vec<u32> = (0..items.len() as u32).collect();
-    order.sort_unstable_by_key(|&i| (codes[i as usize], i));
+impl Curve {
+    pub(super) const BITS: u32 = 10;
+
+    /// Through the box of some places.
+    pub(super) fn through<'a>(mut places: impl Iterator<Item = &'a Point>) -> Self {
+        let first = places.next().copied().unwrap_or_default();
+        let (low, high) = places.fold((first, first), |(l, h), p| (l.inf(p), h.sup(p)));
+        let last = f64::from((1 << Self::BITS) - 1);
+        Self { low, per_metre: last / (high - low).amax().max(1e-12) }
+    }
+
+    /// Where a place of the box lies along the curve.
+    pub(super) fn code(&self, p: &Point) -> u32 {
+        let cell = (p - self.low) * self.per_metre;
+        morton([cell.x as u32, cell.y as u32, cell.z as u32]) as u32
+    }
+}
+
+/// The items' indices in the order in which they stand along a Morton curve through their box.
+pub(super) fn along_curve<T: Sync>(items: &[T], at: impl Fn(&T) -> Point + Sync) -> Vec<u32> {
+    let places: Vec<Point> = items.par_iter().map(&at).collect();
+    let curve = Curve::through(places.iter());
+    // In one number with the index, which no other item has, so that any way of sorting gives the same order.
+    let place = |(i, p): (usize, &Point)| u64::from(curve.code(p)) << 32 | i as u64;
+    let mut keys: Vec<u64> = places.par_iter().enumerate().map(place).collect();
+    keys.par_sort_unstable();
+    keys.into_iter().map(|key| key as u32).collect()
+}
+
+/// Puts items in an order; `indices` go on naming the same ones.
+pub(super) fn together<T: Copy + Send + Sync>(items: &mut Vec<T>, order: &[u32], indices: &mut [u32]) {
     let mut place = vec![0; order.len()];
     order.iter().zip(0..).for_each(|(&i, to)| place[i as usize] = to);
-    indices.iter_mut().for_each(|i| *i = place[*i as usize]);
-    *items = order.iter().map(|&i| items[i as usize]).collect();
+    indices.par_iter_mut().for_each(|i| *i = place[*i as usize]);
+    *items = order.par_iter().map(|&i| items[i as usize]).collect();
 }
 
 /// Rank of each block within its level: by bit reversal (van der Corput), so that the blocks below any rank lie evenly
@@ -98,7 +126,8 @@ mod tests {
         let items: Vec<Point> =
             (0..500).map(|i| Point::new(f64::from(i * 37 % 500), f64::from(i % 7), 0.0)).collect();
         let (mut moved, mut names) = (items.clone(), (0..500).rev().collect::<Vec<u32>>());
-        together(&mut moved, |p| *p, &mut names);
+        let order = along_curve(&moved, |p| *p);
+        together(&mut moved, &order, &mut names);
         assert!(names.iter().zip(items.iter().rev()).all(|(&n, p)| moved[n as usize] == *p));
         let way = |v: &[Point]| v.windows(2).map(|w| (w[1] - w[0]).norm()).sum::<f64>();
         assert!(way(&moved) < 0.1 * way(&items));

@@ -117,8 +117,7 @@ fn split(points: &[Point], order: &mut [u32]) {
         points[a as usize][axis].total_cmp(&points[b as usize][axis]).then(a.cmp(&b))
     });
     let (a, b) = order.split_at_mut(left);
-    split(points, a);
-    split(points, b);
+    rayon::join(|| split(points, a), || split(points, b));
 }
 
 #[cfg(test)]

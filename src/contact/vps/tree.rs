@@ -11,6 +11,7 @@ use super::{FAR, ROUND_UP};
 use crate::geometry::Point;
 use crate::geometry::simd::LANES;
 use bytemuck::cast_slice;
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// Balls of one tier, structure of arrays, tool frame, m; sixteen more than there are, which touch nothing.
@@ -87,23 +88,28 @@ impl Tree {
     pub(super) fn new(points: &[Point], ends: &[usize], clusters: Clusters) -> Self {
         let ball = if clusters == Clusters::Morton { nearly_smallest } else { ball };
         let mut tree = Self::default();
-        let [blocks, groups, regions] = &mut tree.tiers;
+        // What each ball holds, and its first child.
+        let [mut blocks, mut groups, mut regions] = [const { Vec::new() }; 3];
         let mut start = 0;
         for &end in ends {
             for region in (start..end).step_by(LANES * LANES * LANES) {
                 let stop = end.min(region + LANES * LANES * LANES);
-                regions.push(ball(&points[region..stop]), groups.first.len() as u32);
+                regions.push((region..stop, groups.len()));
                 for group in (region..stop).step_by(LANES * LANES) {
                     let stop = stop.min(group + LANES * LANES);
-                    groups.push(ball(&points[group..stop]), blocks.first.len() as u32);
+                    groups.push((group..stop, blocks.len()));
                     for block in (group..stop).step_by(LANES) {
-                        blocks.push(ball(&points[block..stop.min(block + LANES)]), block as u32);
+                        blocks.push((block..stop.min(block + LANES), block));
                     }
                 }
             }
             start = end;
         }
-        let counts = [points.len(), blocks.first.len(), groups.first.len()];
+        let counts = [points.len(), blocks.len(), groups.len()];
+        for (tier, nodes) in tree.tiers.iter_mut().zip([blocks, groups, regions]) {
+            let balls: Vec<_> = nodes.par_iter().map(|(held, _)| ball(&points[held.clone()])).collect();
+            balls.into_iter().zip(nodes).for_each(|(ball, (_, first))| tier.push(ball, first as u32));
+        }
         for (tier, end) in tree.tiers.iter_mut().zip(counts) {
             tier.close(end as u32);
         }
