@@ -205,16 +205,19 @@ fn write_dump(
     cap: u64,
 ) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(dir)?;
-    let path = dir.join(format!("fault-{}-{fault}.mcap", unix_ns() / 1_000_000));
-    let write = || {
-        let mut recorder = Recorder::create(&path, header)?;
+    let name = format!("fault-{}-{fault}.mcap", unix_ns() / 1_000_000);
+    // Hidden until it is whole, so that nobody who waits for it reads a part.
+    let (path, part) = (dir.join(&name), dir.join(format!(".{name}")));
+    let write = || -> anyhow::Result<()> {
+        let mut recorder = Recorder::create(&part, header)?;
         records.iter().try_for_each(|r| recorder.push(r))?;
-        recorder.finish()
+        recorder.finish()?;
+        Ok(std::fs::rename(&part, &path)?)
     };
     if let Err(e) = write() {
         // What there is of it would only keep the disk full.
-        let _ = std::fs::remove_file(&path);
-        return Err(e.into());
+        let _ = std::fs::remove_file(&part);
+        return Err(e);
     }
     prune(dir, "mcap", cap, Some(&path))?;
     Ok(path)
@@ -252,6 +255,35 @@ mod tests {
         assert_eq!((h.budget_units, h.units_per_us), (4321, 12.5));
         assert_eq!((h.device.as_str(), h.scene.as_str(), h.coupling.as_str()), ("d", "pin.toml", "dynamic"));
         assert_eq!(h.extra["role"], "right");
+    }
+
+    #[test]
+    fn a_dump_is_seen_whole_or_not_at_all() {
+        const RECORDS: usize = 20_000;
+        let dir = tempfile::tempdir().unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let look = || {
+            let mut left = std::fs::read_dir(dir.path()).unwrap().flatten().map(|e| e.path());
+            let path = left.find(|p| p.file_name().unwrap().to_string_lossy().starts_with("fault-"))?;
+            Some(crate::recording::load(&path).map(|(_, records, _)| records.len()))
+        };
+        let (written, seen) = std::thread::scope(|s| {
+            let watch = s.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let seen = look();
+                    if seen.is_some() {
+                        return seen;
+                    }
+                }
+                look()
+            });
+            let records = vec![TickRecord::default(); RECORDS];
+            let written = write_dump(dir.path(), &Header::default(), &records, "stale", u64::MAX);
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            (written, watch.join().unwrap())
+        });
+        assert!(written.unwrap().exists());
+        assert_eq!(seen.unwrap().unwrap(), RECORDS);
     }
 
     /// Whatever a single device left there: it and the devices' shares never hold more than all may.
