@@ -206,7 +206,8 @@ fn write_dump(
 ) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(dir)?;
     let name = format!("fault-{}-{fault}.mcap", unix_ns() / 1_000_000);
-    // Hidden until it is whole, so that nobody who waits for it reads a part.
+    // Hidden until it is whole, so that nobody who waits for it reads a part; with the same ending, so that what a killed daemon leaves is
+    // pruned with the rest.
     let (path, part) = (dir.join(&name), dir.join(format!(".{name}")));
     let write = || -> anyhow::Result<()> {
         let mut recorder = Recorder::create(&part, header)?;
@@ -259,17 +260,20 @@ mod tests {
 
     #[test]
     fn a_dump_is_seen_whole_or_not_at_all() {
+        use std::sync::atomic::{AtomicBool, Ordering};
         const RECORDS: usize = 20_000;
         let dir = tempfile::tempdir().unwrap();
-        let done = std::sync::atomic::AtomicBool::new(false);
+        let left = dir.path().join(".fault-0-killed.mcap");
+        std::fs::write(&left, [0; 1000]).unwrap();
+        let done = AtomicBool::new(false);
         let look = || {
-            let mut left = std::fs::read_dir(dir.path()).unwrap().flatten().map(|e| e.path());
-            let path = left.find(|p| p.file_name().unwrap().to_string_lossy().starts_with("fault-"))?;
+            let mut files = std::fs::read_dir(dir.path()).unwrap().flatten().map(|e| e.path());
+            let path = files.find(|p| p.file_name().unwrap().to_string_lossy().starts_with("fault-"))?;
             Some(crate::recording::load(&path).map(|(_, records, _)| records.len()))
         };
         let (written, seen) = std::thread::scope(|s| {
             let watch = s.spawn(|| {
-                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                while !done.load(Ordering::Relaxed) {
                     let seen = look();
                     if seen.is_some() {
                         return seen;
@@ -278,11 +282,11 @@ mod tests {
                 look()
             });
             let records = vec![TickRecord::default(); RECORDS];
-            let written = write_dump(dir.path(), &Header::default(), &records, "stale", u64::MAX);
-            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            let written = write_dump(dir.path(), &Header::default(), &records, "stale", 0);
+            done.store(true, Ordering::Relaxed);
             (written, watch.join().unwrap())
         });
-        assert!(written.unwrap().exists());
+        assert!(written.unwrap().exists() && !left.exists());
         assert_eq!(seen.unwrap().unwrap(), RECORDS);
     }
 

@@ -1,6 +1,7 @@
 //! The smallest ball around points.
 
 use super::ROUND_UP;
+use super::nearest::bounds;
 use crate::geometry::Point;
 use nalgebra::{Matrix3, Vector3};
 
@@ -38,8 +39,7 @@ pub(super) fn ball(points: &[Point]) -> (Point, f64) {
 
 /// A ball larger than the smallest by some per cent at most: steps towards the farthest point (Badoiu and Clarkson 2003).
 pub(super) fn nearly_smallest(points: &[Point]) -> (Point, f64) {
-    let first = points.first().copied().unwrap_or_default();
-    let (low, high) = points.iter().fold((first, first), |(l, h), p| (l.inf(p), h.sup(p)));
+    let (low, high) = bounds(points);
     let mut centre = nalgebra::center(&low, &high);
     let mut best = (centre, f64::INFINITY);
     for step in 0..60 {

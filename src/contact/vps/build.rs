@@ -77,8 +77,8 @@ pub(super) struct Candidate {
 }
 
 impl PointShell {
-    /// Samples the surface of `mesh` (metres, tool frame). Deterministic, on any number of threads of the current rayon pool. Takes about 0.6 s for 35,000 points on two cores;
-    /// allocates; not for the servo.
+    /// Samples the surface of `mesh` (metres, tool frame). The same on any number of threads of the current rayon pool. Takes about
+    /// 0.6 s for 35,000 points on two cores; allocates; not for the servo.
     ///
     /// # Errors
     /// [`ShellError`].
@@ -190,8 +190,8 @@ pub(super) fn thin(
         Density::Points(n) => (on_faces.min(n as usize), 0.0),
         Density::Spacing(s) => (places.len(), s),
     };
-    let mut rounds = Rounds::new(&candidates, &places, &visits, &sites, goal);
     let (low, high) = bounds(&places);
+    let mut rounds = Rounds::new(&candidates, (&places, (low, high)), &visits, &sites, goal);
     let mut radius = (high - low).norm().max(1e-9);
     let mut reach = f64::INFINITY;
     while rounds.len() < goal {

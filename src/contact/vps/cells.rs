@@ -26,7 +26,7 @@ pub(super) struct Cells {
 impl Cells {
     /// Of points that stand along the curve through their own box. One cell until it is fitted.
     pub(super) fn new(points: &[Point]) -> Self {
-        let curve = Curve::through(points.iter());
+        let curve = Curve::through(points);
         let codes: Vec<u32> = points.iter().map(|p| curve.code(p)).collect();
         debug_assert!(codes.is_sorted());
         Self { start: vec![0, codes.len() as u32], curve, codes, shift: Curve::BITS }

@@ -1,7 +1,7 @@
 //! A shell from an oriented point cloud: scans, or a surface that another program has sampled.
 
 use super::build::{Candidate, ShellError, ShellParams, checked_count, thin};
-use super::nearest::PointGrid;
+use super::nearest::{PointGrid, bounds};
 use super::{Density, PointShell};
 use crate::geometry::{Point, Vec3};
 use rand_pcg::Pcg64Mcg;
@@ -77,8 +77,7 @@ impl PointShell {
 
 /// Area of each point (m^2) and the widest distance from a point to its nearest neighbour (m).
 fn estimate_areas(places: &[Point]) -> (Vec<f64>, f64) {
-    let first = places[0];
-    let (low, high) = places.iter().fold((first, first), |(l, h), p| (l.inf(p), h.sup(p)));
+    let (low, high) = bounds(places);
     let guess = (high - low).norm().max(1e-9) / (places.len() as f64).sqrt();
     let grid = PointGrid::new(places, guess);
     let mut gap: f64 = 0.0;

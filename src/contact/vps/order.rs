@@ -2,6 +2,7 @@
 
 use super::UNSORTED;
 use super::clusters::{Clusters, bottom_up};
+use super::nearest::bounds;
 use crate::geometry::Point;
 use crate::geometry::morton::morton;
 use crate::geometry::simd::LANES;
@@ -16,7 +17,7 @@ impl Order {
         let codes: Vec<u32> = if clusters == Clusters::BottomUp {
             vec![]
         } else {
-            let curve = Curve::through(places.iter());
+            let curve = Curve::through(places);
             places.iter().map(|p| curve.code(p)).collect()
         };
         let mut order: Vec<u32> = (0..places.len() as u32).collect();
@@ -55,9 +56,8 @@ impl Curve {
     pub(super) const BITS: u32 = 10;
 
     /// Through the box of some places.
-    pub(super) fn through<'a>(mut places: impl Iterator<Item = &'a Point>) -> Self {
-        let first = places.next().copied().unwrap_or_default();
-        let (low, high) = places.fold((first, first), |(l, h), p| (l.inf(p), h.sup(p)));
+    pub(super) fn through(places: &[Point]) -> Self {
+        let (low, high) = bounds(places);
         let last = f64::from((1 << Self::BITS) - 1);
         Self { low, per_metre: last / (high - low).amax().max(1e-12) }
     }
@@ -72,7 +72,7 @@ impl Curve {
 /// The items' indices in the order in which they stand along a Morton curve through their box.
 pub(super) fn along_curve<T: Sync>(items: &[T], at: impl Fn(&T) -> Point + Sync) -> Vec<u32> {
     let places: Vec<Point> = items.par_iter().map(&at).collect();
-    let curve = Curve::through(places.iter());
+    let curve = Curve::through(&places);
     // In one number with the index, which no other item has, so that any way of sorting gives the same order.
     let place = |(i, p): (usize, &Point)| u64::from(curve.code(p)) << 32 | i as u64;
     let mut keys: Vec<u64> = places.par_iter().enumerate().map(place).collect();

@@ -6,7 +6,7 @@ use super::build::Candidate;
 use super::cells::Cells;
 use super::clusters::Clusters;
 use super::features::Site;
-use super::nearest::{PointGrid, bounds};
+use super::nearest::PointGrid;
 use super::order::{Order, ranks};
 use super::sorted::Sorted;
 use super::tree::Tree;
@@ -32,6 +32,8 @@ pub(super) struct Rounds<'a> {
     /// Inverse of `visits`.
     turn: Vec<u32>,
     places: &'a [Point],
+    /// Their lowest and highest corner.
+    bounds: (Point, Point),
     /// Of the candidates, m^2.
     weights: Vec<f64>,
     /// Over the candidates on faces.
@@ -58,10 +60,11 @@ pub(super) struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    /// Over candidates on faces in the order of [`along_curve`](super::order::along_curve), followed by those of the sites, and their places.
+    /// Over candidates on faces in the order of [`along_curve`](super::order::along_curve), followed by those of the sites, and their
+    /// places in their box.
     pub(super) fn new(
         candidates: &'a [Candidate],
-        places: &'a [Point],
+        (places, bounds): (&'a [Point], (Point, Point)),
         visits: &'a [u32],
         sites: &'a [Site],
         goal: usize,
@@ -90,6 +93,7 @@ impl<'a> Rounds<'a> {
             visits,
             turn,
             places,
+            bounds,
             weights: candidates.iter().map(|c| c.weight).collect(),
             cells: Cells::new(&places[..on_faces]),
             site_grid: None,
@@ -119,7 +123,7 @@ impl<'a> Rounds<'a> {
         let on_faces = self.visits.len();
         self.cells.fit(reach);
         self.site_grid = (!self.sites.is_empty())
-            .then(|| PointGrid::within(&self.places[on_faces..], bounds(self.places), radius));
+            .then(|| PointGrid::within(&self.places[on_faces..], self.bounds, radius));
         for site in 0..self.sites.len() {
             // A corner keeps only half the distance, so that none is left out.
             let apart = if self.sites[site].corner { 0.5 * radius } else { radius };
